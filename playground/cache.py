@@ -1,0 +1,113 @@
+"""A model that follows a token prefix: crop the cache to the longest common prefix, feed the rest."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+# One model pass at a time: two busy thread pools on few cores make each other wait at every parallel region.
+# Whoever steps a run holds it around the step; no clock of the engine runs while it waits.
+PASS_LOCK = threading.Lock()
+
+
+class GrowingLayer(DynamicLayer):
+    """A DynamicLayer that writes into a buffer with room to spare; the library's copies all keys and values at
+    every step."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Append [1, heads, n, d] and return all keys and values so far."""
+        start = self.get_seq_length()
+        end = start + key_states.shape[-2]
+        if not self.is_initialized or end > self._key_buffer.shape[-2]:
+            self._grow(key_states, value_states, start, end)
+        self._key_buffer[:, :, start:end] = key_states
+        self._value_buffer[:, :, start:end] = value_states
+        self.keys, self.values = self._key_buffer[:, :, :end], self._value_buffer[:, :, :end]
+        return self.keys, self.values
+
+    def _grow(self, key_states: Tensor, value_states: Tensor, start: int, end: int) -> None:
+        room = max(256, 2 * end)
+        old = (self.keys, self.values) if self.is_initialized else None
+        self._key_buffer = key_states.new_empty((*key_states.shape[:2], room, key_states.shape[-1]))
+        self._value_buffer = value_states.new_empty((*value_states.shape[:2], room, value_states.shape[-1]))
+        if old is not None:
+            self._key_buffer[:, :, :start], self._value_buffer[:, :, :start] = old
+        self.device = key_states.device
+        self.is_initialized = True
+
+
+class UncroppableCache(ValueError):
+    """The model's state cannot go back over rejected tokens."""
+
+
+class PrefixModel:
+    """A transformers causal model and its cache, for one run. Batch size 1.
+
+    Raises:
+        UncroppableCache: the model keeps a recurrent state that cannot be taken back.
+    """
+
+    def __init__(self, model: Any, name: str = "the model") -> None:
+        self.model = model
+        self.name = name
+        config = model.config.get_text_config(decoder=True)
+        self.vocab_size: int = int(model.get_output_embeddings().weight.shape[0])
+        limit = getattr(config, "max_position_embeddings", None)
+        self.context: int | None = int(limit) if isinstance(limit, int) and limit > 0 else None
+        self._config = config
+        self._reset()
+
+    def _reset(self) -> None:
+        self.ids: list[int] = []
+        self._cache = DynamicCache(config=self._config)
+        stuck = [type(layer).__name__ for layer in self._cache.layers if not getattr(layer, "is_croppable", False)]
+        if stuck:
+            raise UncroppableCache(
+                f"{self.name} keeps a {stuck[0]}, which cannot go back over rejected tokens: "
+                "choose a model with attention layers only."
+            )
+        self._cache.layers = [GrowingLayer() if type(x) is DynamicLayer else x for x in self._cache.layers]
+        self._sliding = any(isinstance(x, DynamicSlidingWindowLayer) for x in self._cache.layers)
+        self._cache.activate_past_recording()
+        self._floor = 0  # below this many tokens a sliding window has forgotten too much to go back
+
+    def logits(self, ids: Sequence[int], keep: int) -> Tensor:
+        """Logits [keep, V], float32, on the host, at the last `keep` positions of `ids`. Reads only what the
+        cache does not hold; takes back what it holds and `ids` does not."""
+        same = min(_common(self.ids, ids), len(ids) - keep)
+        self._crop(same)
+        same = len(self.ids)
+        fed = torch.tensor([list(ids[same:])], device=self.model.device)
+        out = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep)
+        self.ids = list(ids)
+        return out.logits[0, -keep:].float().cpu()
+
+    def _crop(self, length: int) -> None:
+        extra = len(self.ids) - length
+        if extra <= 0:
+            return
+        if self._sliding and length < self._floor or length == 0:
+            self._reset()
+            return
+        self._cache.crop(-extra)
+        del self.ids[length:]
+        self._floor = length
+
+    def release(self) -> None:
+        """Forget the prefix and free the cache."""
+        self._reset()
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n

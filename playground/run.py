@@ -1,0 +1,88 @@
+"""From settings to a checked run: the one place where every face (page, command line, benchmark, test)
+builds a Request, its target and its drafter."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from playground.engine import decode
+from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Loaded, find
+from playground.sampling import Law, verifier
+from playground.text import StopStrings
+from playground.trace import Event, InvalidRequest, Request
+from strategies import Context, strategy
+from strategies.base import drafter_rng
+
+DRAWN_WITH_DEFAULTS = ("max_new_tokens", "k", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request with the models that it names, checked, ready to decode."""
+
+    request: Request
+    target: Loaded
+    assistant: Loaded | None
+
+    def events(self, calibrate: bool = False) -> Iterator[Event]:
+        """Decode it. Every call is a run of its own: fresh caches, fresh random numbers."""
+        followed = self.target.follow()
+        context = Context(
+            request=self.request,
+            target=followed,
+            assistant=None if self.assistant is None else self.assistant.follow(),
+            law=Law(self.request),
+            rng=drafter_rng(self.request),
+        )
+        drafter = strategy(self.request.strategy).build(context)
+        strings = self.request.stop_strings
+        rule = StopStrings(self.target.tokenizer, strings) if strings else None
+        return decode(self.request, followed, drafter, stop_rule=rule, calibrate=calibrate)
+
+    def plain(self) -> "Prepared":
+        """The same request without guessing: its baseline."""
+        return Prepared(replace(self.request, strategy="plain", settings=(), assistant=None), self.target, None)
+
+
+def prepare(
+    library: Library,
+    prompt: str,
+    *,
+    target: str = DEFAULT_TARGET,
+    assistant: str | None = None,
+    strategy_name: str = "assistant",
+    settings: Mapping[str, object] | None = None,
+    chat: bool = True,
+    banned: tuple[str, ...] = (),
+    progress: Any = None,
+    **values: Any,
+) -> Prepared:
+    """Check all settings, then load the models, then check the pair. `values` are fields of Request.
+
+    Raises:
+        InvalidRequest: something cannot be run; nothing was loaded unless only the models could tell.
+    """
+    chosen = strategy(strategy_name)
+    settled = chosen.settled(settings or {})
+    if not prompt.strip():
+        raise InvalidRequest("The prompt is empty: type something to continue.")
+    verifier(values.get("verifier", "exact"))
+    assistant_name = (assistant or DEFAULT_ASSISTANT) if chosen.needs_assistant else None
+    # A request with a stand-in prompt: every other value is checked before anything is loaded.
+    draft = Request(
+        prompt_ids=(0,), strategy=strategy_name, settings=settled, target=target, assistant=assistant_name,
+        prompt=prompt, chat=chat, **values,
+    )
+    find(target)
+    if assistant_name is not None:
+        find(assistant_name)
+    loaded = library.load(target, progress)
+    helper = None if assistant_name is None else library.load(assistant_name, progress)
+    chosen.check(loaded, helper)
+    request = replace(
+        draft,
+        prompt_ids=loaded.prompt_ids(prompt, chat),
+        stop_ids=draft.stop_ids or loaded.stop_ids,
+        banned_ids=tuple(sorted({i for word in banned for i in loaded.tokenizer(word, add_special_tokens=False)["input_ids"]})) or draft.banned_ids,
+    )
+    return Prepared(request, loaded, helper)

@@ -1,0 +1,307 @@
+"""Plain values of a run: what was asked (Request), what happened (Started, Round), how it ended.
+
+These are the only values that leave the engine: frozen, without tensors, without text of their own
+apart from the prompt. A run can be replayed, sent between processes or built by hand in a test from
+them, without a model. This file knows no model, no tokenizer and no page.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["accepted", "rejected", "discarded", "corrected", "bonus", "plain"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+DRAFTED: tuple[Verdict, ...] = ("accepted", "rejected", "discarded")
+EMITTED: tuple[Verdict, ...] = ("accepted", "corrected", "bonus", "plain")
+
+FinishReason = Literal["stop_token", "stop_string", "length", "context", "stopped", "time"]
+FINISH_REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
+
+Setting = str | int | float | bool
+MAX_K = 32
+
+
+class InvalidRequest(ValueError):
+    """A setting that cannot be run; the message names the value, what is allowed and the way out."""
+
+
+def _need(ok: bool, name: str, value: object, allowed: str) -> None:
+    if not ok:
+        raise InvalidRequest(f"{name} is {value!r}; it must be {allowed}.")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Everything that decides a run. Validates itself.
+
+    `prompt_ids` is what the target reads (chat template applied). `temperature` 0 is greedy.
+    `top_k` 0, `top_p` 1, `min_p` 0 and `repetition_penalty` 1 switch each off; their meaning is
+    that of transformers' logits processors, applied in its order. `k` is the most tokens that a
+    round may draft. `settings` are those of the strategy, sorted pairs of name and value.
+
+    Raises:
+        InvalidRequest: a value is out of range.
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int = 128
+    k: int = 4
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    banned_ids: tuple[int, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    stop_strings: tuple[str, ...] = ()
+    verifier: str = "exact"
+    seed: int = 0
+    strategy: str = "plain"
+    settings: tuple[tuple[str, Setting], ...] = ()
+    target: str = ""
+    assistant: str | None = None
+    prompt: str = ""
+    chat: bool = True
+
+    def __post_init__(self) -> None:
+        ids_ok = all(_is_int(i) and i >= 0 for i in self.prompt_ids)
+        _need(bool(self.prompt_ids) and ids_ok, "the prompt", self.prompt or self.prompt_ids,
+              "at least one token long: type something to continue")
+        _need(_is_int(self.max_new_tokens) and 1 <= self.max_new_tokens <= 100_000,
+              "max_new_tokens", self.max_new_tokens, "a whole number from 1 to 100000")
+        _need(_is_int(self.k) and 1 <= self.k <= MAX_K, "K", self.k, f"a whole number from 1 to {MAX_K}")
+        _need(_is_number(self.temperature) and 0 <= self.temperature <= 10,
+              "temperature", self.temperature, "a number from 0 (greedy) to 10")
+        _need(_is_int(self.top_k) and self.top_k >= 0, "top_k", self.top_k, "0 (off) or a positive whole number")
+        _need(_is_number(self.top_p) and 0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1 (off)")
+        _need(_is_number(self.min_p) and 0 <= self.min_p < 1, "min_p", self.min_p, "at least 0 (off) and below 1")
+        _need(_is_number(self.repetition_penalty) and 0 < self.repetition_penalty <= 10,
+              "repetition_penalty", self.repetition_penalty, "above 0 and at most 10; 1 is off")
+        _need(_is_int(self.seed) and 0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
+        _need(all(isinstance(s, str) and s for s in self.stop_strings), "stop_strings", self.stop_strings,
+              "non-empty texts")
+
+    def setting(self, name: str, default: Setting) -> Setting:
+        """The strategy's setting of that name, or `default`."""
+        return dict(self.settings).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token that was drafted or emitted, with what decided its verdict.
+
+    `p` and `q` are the probabilities that target and drafter gave it after all logits processors;
+    `accept` is min(1, p / q), `drawn` the uniform number it was tested with (null where nothing was
+    drawn: verifier `match`, tokens never tested). `overlap` is sum(min(p, q)) over the vocabulary
+    at a tested position where q exists. `margin` is the gap between the target's two best logits.
+    `p_top` and `q_top` are the five likeliest tokens, (id, probability) each, best first; at
+    temperature 0, where p itself is one-hot, they are taken at temperature 1.
+    """
+
+    id: int
+    verdict: Verdict
+    p: float | None = None
+    q: float | None = None
+    accept: float | None = None
+    drawn: float | None = None
+    overlap: float | None = None
+    margin: float | None = None
+    p_top: tuple[tuple[int, float], ...] = ()
+    q_top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft (possibly empty) and the one target pass that checked it.
+
+    `tokens` are in the order of the screen: accepted, rejected, discarded, then the target's own
+    token (corrected, bonus or plain; none where the run stopped inside the draft). Seconds are
+    those of DESIGN.md; `width` is how many tokens the target pass read.
+    """
+
+    index: int
+    tokens: tuple[Token, ...]
+    draft_seconds: float
+    verify_seconds: float
+    sample_seconds: float
+    observe_seconds: float
+    width: int
+
+    @property
+    def drafted(self) -> tuple[Token, ...]:
+        """Every token that was proposed, in draft order."""
+        return tuple(t for t in self.tokens if t.verdict in DRAFTED)
+
+    @property
+    def emitted(self) -> tuple[Token, ...]:
+        """The tokens that became output, in text order."""
+        return tuple(t for t in self.tokens if t.verdict in EMITTED)
+
+    @property
+    def accepted(self) -> int:
+        """How many drafted tokens were kept."""
+        return sum(t.verdict == "accepted" for t in self.tokens)
+
+    @property
+    def seconds(self) -> float:
+        """Decoding time: draft + verify + sample. Observing is no part of it."""
+        return self.draft_seconds + self.verify_seconds + self.sample_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The prompt has been read. `pass_seconds` is the mean of a few one-token target passes, where
+    the caller asked for them (it has no plain lane to take them from); null otherwise."""
+
+    prefill_seconds: float
+    draft_prefill_seconds: float = 0.0
+    pass_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a run: why, and how much there was of it."""
+
+    reason: FinishReason
+    rounds: int
+    emitted: int
+
+
+Event = Started | Round | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole run. `pieces` names each token id that occurs in it, so that it reads without a
+    tokenizer; `text` is the decoded output."""
+
+    request: Request
+    started: Started
+    rounds: tuple[Round, ...]
+    finished: Finished
+    pieces: tuple[tuple[int, str], ...] = ()
+    text: str = ""
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The emitted ids, in order."""
+        return tuple(t.id for r in self.rounds for t in r.emitted)
+
+    def to_json(self) -> str:
+        """One JSON object, `schema` first."""
+        return json.dumps({"schema": SCHEMA_VERSION, **asdict(self)}, allow_nan=False, ensure_ascii=False)
+
+
+class InvalidTrace(ValueError):
+    """A file that is no trace of this version; the message says where and why."""
+
+
+def trace_from_json(text: str) -> Trace:
+    """The inverse of `Trace.to_json`.
+
+    Raises:
+        InvalidTrace: not JSON, another schema version, a missing or unknown field, a wrong type.
+    """
+    try:
+        data = json.loads(text, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidTrace(f"This is not a JSON trace: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidTrace("A trace is a JSON object; this file holds something else.")
+    version = data.pop("schema", None)
+    if version != SCHEMA_VERSION:
+        raise InvalidTrace(f"The trace has schema {version!r}; this program reads schema {SCHEMA_VERSION}.")
+    try:
+        return Trace(
+            request=_build(Request, data["request"], "request"),
+            started=_build(Started, data["started"], "started"),
+            rounds=tuple(_round(r, i) for i, r in enumerate(_list(data["rounds"], "rounds"))),
+            finished=_build(Finished, data["finished"], "finished"),
+            pieces=tuple((_int(i, "pieces"), _str(s, "pieces")) for i, s in _list(data["pieces"], "pieces")),
+            text=_str(data["text"], "text"),
+        )
+    except InvalidTrace:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidTrace(f"The trace is incomplete or malformed: {error}") from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise InvalidTrace(f"The trace holds {name}, which is no number.")
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidTrace(f"{where} must be a list, not {type(value).__name__}.")
+    return value
+
+
+def _int(value: object, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidTrace(f"{where} holds {value!r} where a whole number belongs.")
+    return value
+
+
+def _str(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidTrace(f"{where} holds {value!r} where text belongs.")
+    return value
+
+
+def _freeze(value: object) -> Any:
+    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
+
+
+def _build(cls: type, data: object, where: str) -> Any:
+    if not isinstance(data, Mapping):
+        raise InvalidTrace(f"{where} must be an object, not {type(data).__name__}.")
+    unknown = set(data) - {f.name for f in fields(cls)}
+    if unknown:
+        raise InvalidTrace(f"{where} has unknown fields: {', '.join(sorted(map(str, unknown)))}.")
+    for name, value in data.items():
+        if name.endswith("seconds") and not (value is None or (_is_number(value) and value >= 0)):
+            raise InvalidTrace(f"{where}.{name} is {value!r}; seconds are numbers, 0 or more.")
+    return cls(**{name: _freeze(value) for name, value in data.items()})
+
+
+def _token(data: object, where: str) -> Token:
+    token: Token = _build(Token, data, where)
+    if token.verdict not in VERDICTS:
+        raise InvalidTrace(f"{where}.verdict is {token.verdict!r}; it must be one of {', '.join(VERDICTS)}.")
+    _int(token.id, where)
+    for name in ("p", "q", "accept", "drawn", "overlap"):
+        value = getattr(token, name)
+        if value is not None and not (_is_number(value) and 0 <= value <= 1 + 1e-6):
+            raise InvalidTrace(f"{where}.{name} is {value!r}; it must be null or from 0 to 1.")
+    for name in ("p_top", "q_top"):
+        for pair in getattr(token, name):
+            if not (isinstance(pair, tuple) and len(pair) == 2 and _is_int(pair[0]) and _is_number(pair[1])):
+                raise InvalidTrace(f"{where}.{name} must hold pairs of token id and probability.")
+    return token
+
+
+def _round(data: object, index: int) -> Round:
+    where = f"rounds[{index}]"
+    if not isinstance(data, Mapping):
+        raise InvalidTrace(f"{where} must be an object.")
+    tokens = tuple(_token(t, f"{where}.tokens[{i}]") for i, t in enumerate(_list(data["tokens"], where)))
+    built: Round = _build(Round, {**data, "tokens": ()}, where)
+    values = {f.name: getattr(built, f.name) for f in fields(Round)}
+    return Round(**{**values, "tokens": tokens})
+
+
+def emitted_ids(rounds: Iterable[Round]) -> tuple[int, ...]:
+    """The output of these rounds, ids in text order."""
+    return tuple(t.id for r in rounds for t in r.emitted)

@@ -1,0 +1,1 @@
+"""How the bundled drafter was made: prompts, target samples, distillation, evaluation."""

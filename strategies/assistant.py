@@ -1,0 +1,147 @@
+"""An assistant model drafts: a smaller model of the same vocabulary, greedy or sampling.
+
+transformers' guide: assisted decoding with `assistant_model`. Leviathan et al. 2023 (arXiv 2211.17192).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from playground.cache import PrefixModel
+from playground.engine import Proposal
+from playground.sampling import sample
+from playground.trace import InvalidRequest
+from strategies.base import Choice, Context, Strategy
+
+if TYPE_CHECKING:
+    from playground.models import Loaded
+
+
+class AssistantDrafter:
+    """Drafts token by token with the assistant, whose cache follows the target's text.
+
+    `schedule` says how many tokens a round drafts, never more than K: all K (constant); starting from K,
+    two more after a fully accepted draft and one fewer otherwise (heuristic, as transformers); or until
+    the assistant gives its own guess less than `confidence` (that guess is still drafted).
+    """
+
+    def __init__(self, context: Context) -> None:
+        assert context.assistant is not None, "checked before"
+        self._model: PrefixModel = context.assistant
+        self._vocab = context.target.vocab_size
+        self._law, self._rng = context.law, context.rng
+        self._schedule = context.request.setting("schedule", "constant")
+        self._confidence = float(context.request.setting("confidence", 0.4))
+        self._k = context.request.k
+        self._length = context.request.k
+        self._last: list[int] = []
+
+    def prepare(self, ids: Sequence[int]) -> None:
+        """Read the prompt but for its last token."""
+        if len(ids) > 1:
+            self._model.logits(ids[:-1], keep=1)
+
+    def propose(self, ids: Sequence[int], k: int) -> Proposal:
+        """At most `k` tokens, with the distribution [n, V] that each was drawn from, V the target's."""
+        if self._schedule == "heuristic":
+            self._adapt(ids)
+            k = min(k, self._length)
+        if self._model.context is not None:
+            k = min(k, self._model.context - len(ids) + 1)
+        prefix, draft = list(ids), []
+        all_scores: list[Tensor] = []
+        all_q: list[Tensor] = []
+        for _ in range(k):
+            logits = self._fit(self._model.logits(prefix, keep=1))
+            scores = self._law.scores(logits, prefix)
+            q = self._law.probabilities(scores)
+            token = sample(q[0], self._rng.random())
+            draft.append(token)
+            prefix.append(token)
+            all_scores.append(scores)
+            all_q.append(q)
+            if self._schedule == "confidence" and float(scores[0].softmax(-1)[token]) < self._confidence:
+                break
+        self._last = prefix
+        if not draft:
+            return Proposal()
+        return Proposal(tuple(draft), torch.cat(all_q), torch.cat(all_scores))
+
+    def release(self) -> None:
+        """Free the assistant's cache."""
+        self._model.release()
+
+    def _fit(self, logits: Tensor) -> Tensor:
+        # Padding rows of either vocabulary: what the target cannot read is never drafted.
+        missing = self._vocab - logits.shape[-1]
+        if missing > 0:
+            return torch.nn.functional.pad(logits, (0, missing), value=-torch.inf)
+        return logits[:, : self._vocab]
+
+    def _adapt(self, ids: Sequence[int]) -> None:
+        # The last draft was kept whole if the text now begins with it. State of this run only.
+        if not self._last:
+            return
+        kept = len(ids) > len(self._last) and list(ids[: len(self._last)]) == self._last
+        self._length = min(self._k, self._length + 2) if kept else max(1, self._length - 1)
+
+
+def _check(target: "Loaded", assistant: "Loaded | None") -> None:
+    if assistant is None:
+        raise InvalidRequest("The strategy assistant needs an assistant model: choose one, for example smollm2-drafter.")
+    same_vocabulary(target, assistant)
+
+
+def same_vocabulary(target: "Loaded", assistant: "Loaded") -> None:
+    """Both tokenizers give every id the same token; rows without a token (padding) do not count.
+
+    Raises:
+        InvalidRequest: they do not.
+    """
+    ours, theirs = target.tokenizer.get_vocab(), assistant.tokenizer.get_vocab()
+    if ours == theirs:
+        return
+    differing = sorted((t for t in ours.keys() & theirs.keys() if ours[t] != theirs[t]), key=lambda t: ours[t])
+    only = sorted(ours.keys() ^ theirs.keys())
+    example = differing[0] if differing else only[0]
+    raise InvalidRequest(
+        f"{assistant.name} and {target.name} do not share a vocabulary (for example {example!r} is "
+        f"{ours.get(example, 'no token')} in the target and {theirs.get(example, 'no token')} in the assistant): "
+        "choose an assistant with the target's tokenizer, or universal assisted decoding."
+    )
+
+
+STRATEGY = Strategy(
+    name="assistant",
+    title="Assistant model",
+    about="A smaller model with the same tokenizer guesses K tokens one after another; the target checks them "
+    "all in one pass.",
+    wins="Wins when the assistant is much cheaper than the target and often agrees with it.",
+    build=AssistantDrafter,
+    needs_assistant=True,
+    settings=(
+        Choice(
+            name="schedule",
+            label="Draft length",
+            help="How many tokens a round guesses, K at most.",
+            default="constant",
+            options=(
+                ("constant", "always K"),
+                ("heuristic", "+2 after a full accept, -1 otherwise"),
+                ("confidence", "until the assistant is unsure"),
+            ),
+        ),
+        Choice(
+            name="confidence",
+            label="Confidence threshold",
+            help="With 'until unsure': a guess that the assistant gives less than this is the draft's last.",
+            default=0.4,
+            minimum=0.0,
+            maximum=1.0,
+            step=0.05,
+        ),
+    ),
+    check=_check,
+)
