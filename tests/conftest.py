@@ -8,9 +8,12 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 from pathlib import Path
 
 import pytest
+import torch
 from fakes import save_tiny, tiny_loaded
 
 from playground.models import Loaded
+
+torch.set_num_threads(1)  # tiny models: a second thread only waits
 
 
 @pytest.fixture(scope="session")

@@ -164,7 +164,7 @@ def make_answers(
     length: int,
     magpie_share: float,
     corpus: Path | None,
-    shard_tokens: int = 40_000,
+    shard_tokens: int = 20_000,
 ) -> None:
     """Answer prompts until `tokens` response tokens are stored by this run."""
     model, tokenizer = load_target()

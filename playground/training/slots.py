@@ -1,13 +1,19 @@
 """A batch of independent continuations of one Llama target; knows no prompts and no files.
 
 The forward pass is written out so that one thread keeps its matrix units busy: each slot has its
-own position, a finished slot is refilled while the others go on, keys are stored transposed
-(one `bmm` layout that is fast in bfloat16), and the cache is written in place.
+own position, a finished slot is refilled while the others go on, the cache is written in place,
+and attention is a small kernel (`attention.cpp`, for processors with AVX512-BF16) because
+PyTorch's takes as long as all the matrix products together when every row has one query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +21,27 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 TOP = 32
+SOURCE = Path(__file__).with_name("attention.cpp")
+
+
+def compiled_attention() -> Callable[..., None]:
+    """`attend` of attention.cpp, built by g++ for this processor.
+
+    Raises:
+        RuntimeError: no g++, or a processor without AVX512-BF16.
+    """
+    if shutil.which("g++") is None:
+        raise RuntimeError("sampling needs g++ (Debian: apt-get install g++)")
+    if "avx512_bf16" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        raise RuntimeError("sampling needs a processor with avx512_bf16")
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "attention.so"
+        flags = ["-O3", "-ffast-math", "-fno-finite-math-only", "-march=native", "-shared", "-fPIC"]
+        subprocess.run(["g++", *flags, str(SOURCE), "-o", str(library)], check=True)
+        attend = ctypes.CDLL(str(library)).attend
+    attend.argtypes = [ctypes.c_void_p] * 5 + [ctypes.c_int64] * 3
+    attend.restype = None
+    return attend
 
 
 def top_logits(logits: Tensor, k: int = TOP) -> tuple[Tensor, Tensor]:
@@ -65,9 +92,11 @@ class Slots:
         cos, sin = model.model.rotary_emb(self.embed[:1, None].float(), positions[None])
         self.cos, self.sin = cos[0].to(dtype), sin[0].to(dtype)
         count = len(self.layers)
-        self.keys = torch.zeros(count, size, self.kv, self.dim, length, dtype=dtype)
-        self.values = torch.zeros(count, size, self.kv, length, self.dim, dtype=dtype)
-        self.columns = torch.arange(length)
+        if length % 16 or dtype != torch.bfloat16 or self.heads != 3 * self.kv or self.dim != 64:
+            raise ValueError("the kernel wants bfloat16, 3 queries a key, 64 dimensions, 16 | length")
+        self.keys = torch.zeros(count, size, self.kv, length // 16, 32, 16, 2, dtype=dtype)
+        self.values = torch.zeros(count, size, self.kv, length // 2, 64, 2, dtype=dtype)
+        self.attend = compiled_attention()
         self._prefix_kv: list[tuple[Tensor, Tensor]] = []
         self._fill_prefix()
 
@@ -127,42 +156,39 @@ class Slots:
             ids[row, : len(suffix)] = torch.tensor(suffix)
         hidden, kvs = self._forward_block(ids, start)
         index = torch.tensor(slots)
+        pad = -(start + width) % 16
+        blocks = (start + width + pad) // 16
         for number, (k, v) in enumerate(kvs):
             if start:
                 k0, v0 = self._prefix_kv[number]
-                self.keys[number, index, :, :, :start] = k0.transpose(2, 3).expand(
-                    len(slots), -1, -1, -1
-                )
-                self.values[number, index, :, :start] = v0.expand(len(slots), -1, -1, -1)
-            self.keys[number, index, :, :, start : start + width] = k.transpose(2, 3)
-            self.values[number, index, :, start : start + width] = v
+                k = torch.cat([k0.expand(len(slots), -1, -1, -1), k], 2)
+                v = torch.cat([v0.expand(len(slots), -1, -1, -1), v], 2)
+            k, v = F.pad(k, (0, 0, 0, pad)), F.pad(v, (0, 0, 0, pad))
+            self.keys[number, index, :, :blocks] = k.unflatten(2, (-1, 16)).unflatten(
+                4, (32, 2)
+            ).transpose(3, 4)
+            self.values[number, index, :, : blocks * 8] = v.unflatten(2, (-1, 2)).transpose(3, 4)
         return self.logits(hidden[torch.arange(len(suffixes)), lengths - 1])
 
     @torch.inference_mode()
     def step(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Logits [B, V] after feeding `tokens` [B] at `positions` [B]."""
         size, kv, dim = self.size, self.kv, self.dim
-        group = self.heads // kv
         cos, sin = self.cos[positions][:, None], self.sin[positions][:, None]
-        seen = int(positions.max()) + 1
-        seen = min(self.length, -(-seen // 16) * 16)
-        mask = torch.zeros(size, seen).masked_fill_(
-            self.columns[None, :seen] > positions[:, None], float("-inf")
-        )
-        mask = mask[:, None, None, :].expand(size, kv, 1, seen).reshape(size * kv, 1, seen)
-        rows = torch.arange(size)
+        counts, rows = positions + 1, torch.arange(size)
+        block, inside = positions // 16, positions % 16
+        pair, half = positions // 2, positions % 2
+        y = torch.empty(size, self.heads * dim, dtype=self.embed.dtype)
         x = self.embed[tokens]
         for number, layer in enumerate(self.layers):
             mixed = F.linear(self._rms(x, layer.norm_in), layer.qkv).view(size, -1, dim)
             q, k, v = mixed.split((self.heads, kv, kv), 1)
-            q, k = self._rotate(q, cos, sin), self._rotate(k, cos, sin)
+            q = (self._rotate(q, cos, sin) * dim**-0.5).contiguous()
             keys, values = self.keys[number], self.values[number]
-            keys[rows, :, :, positions] = k
-            values[rows, :, positions] = v
-            q = q.reshape(size * kv, group, dim) * dim**-0.5
-            scores = torch.bmm(q, keys.view(size * kv, dim, self.length)[:, :, :seen])
-            chances = (scores.float() + mask).softmax(-1).to(x.dtype)
-            y = torch.bmm(chances, values.view(size * kv, self.length, dim)[:, :seen])
-            x = x + F.linear(y.reshape(size, -1), layer.out)
+            keys[rows, :, block, :, inside] = self._rotate(k, cos, sin).unflatten(2, (32, 2))
+            values[rows, :, pair, :, half] = v
+            pointers = [t.data_ptr() for t in (q, keys, values, counts, y)]
+            self.attend(*pointers, size, kv, self.length)
+            x = x + F.linear(y, layer.out)
             x = self._mlp(layer, x)
         return self.logits(x)

@@ -1,0 +1,52 @@
+"""Entry point: flags, the page, launch."""
+
+import argparse
+import os
+import sys
+import webbrowser
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+from playground.machine import use_threads
+from playground.models import Library
+from playground.ui.form import Form
+from playground.ui.page import build, launch_options
+from playground.ui.warmup import WarmUp
+
+library = Library()
+warm_up = WarmUp(library, Form(prompt=""))
+demo = build(library, warm_up=warm_up)
+
+
+def has_browser() -> bool:
+    """There is a browser with a window to open."""
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True
+
+
+def main() -> None:
+    """Serve the page."""
+    parser = argparse.ArgumentParser(description="Serve the speculation playground.")
+    parser.add_argument("--host", default=None, help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=None, help="port (default: the first free one from 7860)")
+    parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    parser.add_argument("--dtype", choices=("bfloat16", "float32"), help="number format (default: the faster one here)")
+    args = parser.parse_args()
+    library.dtype = args.dtype
+    use_threads()
+    warm_up.start()
+    demo.launch(
+        server_name=args.host,
+        server_port=args.port,
+        inbrowser=not args.no_browser and has_browser(),
+        **launch_options(),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+// The card of a token: what decided its verdict. It floats over the page, so that nothing moves.
+
+import { T, namedText, probability, verdictOf } from "./text.js";
+
+const element = (tag, className, text) => {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+};
+
+export class Card {
+  constructor(root, onClose) {
+    this.root = root;
+    this.onClose = onClose;
+    root.querySelector(".sp-card-close").addEventListener("click", () => this.close());
+  }
+
+  get open() {
+    return !this.root.hidden;
+  }
+
+  close() {
+    if (!this.open) return;
+    this.root.hidden = true;
+    this.onClose();
+  }
+
+  show(lane, { token, round, position }, greedy) {
+    const verdict = verdictOf(token);
+    const part = (name) => this.root.querySelector(`.sp-card-${name}`);
+    part("token").textContent = namedText(token[T.text]);
+    part("verdict").textContent = verdict;
+    part("verdict").className = `sp-card-verdict t ${verdict}`;
+    part("where").textContent = `id ${token[T.id]} · round ${round[1] + 1}, place ${position + 1}`;
+    part("why").textContent = reason(token, verdict, greedy);
+    this.values(part("values"), token);
+    const [p, q] = part("bars").querySelectorAll("section");
+    bars(p, "p: the target's five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
+    bars(q, "q: the drafter's five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
+    part("note").textContent = greedy
+      ? "At temperature 0, p and q are one-hot; the bars show temperature 1."
+      : "";
+    this.root.hidden = false;
+    this.place(lane.box.getBoundingClientRect());
+  }
+
+  values(list, token) {
+    const rows = [
+      ["p", "the target's probability of it", probability(token[T.p])],
+      ["q", "the drafter's probability of it", probability(token[T.q])],
+      ["min(1, p/q)", "chance to be kept", probability(token[T.accept])],
+      ["drawn", "the number it was tested with: kept if below", probability(token[T.drawn])],
+    ];
+    list.replaceChildren(
+      ...rows.map(([name, meaning, value]) => {
+        const row = element("div");
+        row.title = meaning;
+        row.append(element("dt", "", name), element("dd", "", value));
+        return row;
+      }),
+    );
+  }
+
+  // Under its lane where there is room, else as low as the window allows.
+  place(box) {
+    if (window.innerWidth < 700) {
+      this.root.style.cssText = "";
+      return;
+    }
+    const gap = 8;
+    const card = this.root.getBoundingClientRect();
+    const top = Math.min(box.bottom + gap, window.innerHeight - card.height - gap);
+    const left = Math.min(box.left, window.innerWidth - card.width - gap);
+    this.root.style.top = `${Math.max(gap, top)}px`;
+    this.root.style.left = `${Math.max(gap, left)}px`;
+  }
+}
+
+function reason(token, verdict, greedy) {
+  const drawn = token[T.drawn];
+  const test = `the number drawn, ${probability(drawn)}, is`;
+  const bound = `min(1, p/q) = ${probability(token[T.accept])}`;
+  switch (verdict) {
+    case "accepted":
+      if (greedy) return "Kept: it is the target's own first choice.";
+      return drawn === null ? "Kept: the target drew the same token." : `Kept: ${test} below ${bound}.`;
+    case "rejected":
+      if (greedy) return "Refused: the target's first choice is another token.";
+      return drawn === null ? "Refused: the target drew another token." : `Refused: ${test} not below ${bound}.`;
+    case "discarded":
+      return "Never tested: it was guessed to follow a token that did not stay.";
+    case "corrected":
+      return greedy
+        ? "The target's first choice, in the place of the refused guess."
+        : "The target's token in the place of the refused guess, drawn from what p has beyond q.";
+    case "bonus":
+      return "The whole draft was kept, and the same pass gave the target's next token as well.";
+    default:
+      return "Nothing was guessed in this round: a target pass for one token.";
+  }
+}
+
+const emptyP = (verdict) => (verdict === "discarded" ? "Never tested." : "Not recorded.");
+
+function emptyQ(token, verdict) {
+  if (token[T.q] === null) return verdict === "plain" ? "Nothing was drafted." : "The target's own token.";
+  return "No distribution: this drafter makes one guess, so q is one-hot.";
+}
+
+function bars(section, title, top, own, empty) {
+  section.querySelector("h3").textContent = title;
+  const list = section.querySelector("ol");
+  if (!top.length) {
+    list.replaceChildren(element("li", "sp-none", empty));
+    return;
+  }
+  list.replaceChildren(
+    ...top.map(([text, chance]) => {
+      const row = element("li", text === own ? "own" : "");
+      const bar = element("span", "sp-bar");
+      bar.style.setProperty("--share", String(chance));
+      row.append(element("code", "", namedText(text)), bar, element("span", "sp-chance", probability(chance)));
+      return row;
+    }),
+  );
+}

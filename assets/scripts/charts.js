@@ -1,0 +1,212 @@
+// The plots: plotly figures from their skeletons, filled with the numbers of the messages.
+// While a run goes on they take a small, fixed share of the processor; at its end all are drawn.
+
+const MOST_POINTS = 300; // of a line; more are thinned out to every second
+const RECENT_ROUNDS = 14; // of the speculating lane, in the time line
+const QUIET = 25; // pause after a drawing, in multiples of the time that it took
+const SHORTEST_PAUSE = 250; // ms
+
+export class Charts {
+  constructor(root, skeletons, plotlyUrl) {
+    this.root = root;
+    this.skeletons = skeletons;
+    this.panels = [...root.querySelectorAll(".sp-panel")];
+    this.visible = new Set();
+    this.dirty = new Set();
+    this.timer = null;
+    this.titles = [];
+    this.reset([]);
+    const watcher = new IntersectionObserver((entries) => {
+      for (const entry of entries) this.visible[entry.isIntersecting ? "add" : "delete"](entry.target);
+      this.schedule();
+    });
+    this.panels.forEach((panel) => watcher.observe(panel));
+    new MutationObserver(() => this.redraw()).observe(document.body, { attributeFilter: ["class"] });
+    this.loaded = loadScript(plotlyUrl).then(() => this.redraw());
+  }
+
+  reset(titles) {
+    this.titles = titles;
+    this.stride = 1;
+    this.seen = 0;
+    this.points = [];
+    this.last = null;
+    this.bars = titles.map(() => []);
+    this.clocks = titles.map(() => 0);
+    this.message = null;
+    this.panels.forEach((panel) => panel.classList.remove("sp-filled"));
+    this.redraw();
+  }
+
+  take(message) {
+    this.message = message;
+    for (const point of message.points) {
+      if (this.seen % this.stride === 0) this.points.push(point);
+      this.last = point;
+      this.seen += 1;
+    }
+    if (this.points.length > MOST_POINTS) {
+      this.points = this.points.filter((_, i) => i % 2 === 0);
+      this.stride *= 2;
+    }
+    for (const [lane, , , draft, verify] of message.rounds) this.addBars(lane, draft, verify);
+    this.panels.forEach((panel) => this.dirty.add(panel));
+    this.schedule();
+  }
+
+  addBars(lane, draft, verify) {
+    const start = this.clocks[lane];
+    this.bars[lane].push([start, draft, verify]);
+    this.clocks[lane] = start + draft + verify;
+    if (this.bars[lane].length > 12 * RECENT_ROUNDS) this.bars[lane].splice(0, 6 * RECENT_ROUNDS);
+  }
+
+  redraw() {
+    this.panels.forEach((panel) => this.dirty.add(panel));
+    this.schedule();
+  }
+
+  schedule() {
+    if (this.timer === null && window.Plotly) this.timer = setTimeout(() => this.drawNext(), SHORTEST_PAUSE);
+  }
+
+  drawNext() {
+    this.timer = null;
+    if (this.message === null) return;
+    const panel = this.panels.find((p) => this.dirty.has(p) && this.visible.has(p));
+    if (!panel) return;
+    const begin = performance.now();
+    this.draw(panel);
+    const pause = Math.max(SHORTEST_PAUSE, QUIET * (performance.now() - begin));
+    // The panel goes to the end of the row, so that each has its turn.
+    this.panels = [...this.panels.filter((p) => p !== panel), panel];
+    this.timer = setTimeout(() => this.drawNext(), pause);
+  }
+
+  // Everything at once, seen or not: the end of a run.
+  async drawAll() {
+    await this.loaded;
+    if (this.message !== null) this.panels.forEach((panel) => this.draw(panel));
+  }
+
+  draw(panel) {
+    this.dirty.delete(panel);
+    const name = panel.dataset.panel;
+    const figure = structuredClone(this.skeletons[name]);
+    const filled = FILL[name](figure, this);
+    panel.classList.toggle("sp-filled", filled);
+    dress(figure, getComputedStyle(this.root));
+    const plot = panel.querySelector(".sp-plot");
+    window.Plotly.react(plot, figure.data, figure.layout, { displayModeBar: false, responsive: true });
+  }
+
+  series() {
+    const points = [...this.points];
+    if (this.last && points.at(-1) !== this.last) points.push(this.last);
+    return points;
+  }
+}
+
+// Each puts the numbers into its skeleton, and says whether there were any.
+const FILL = {
+  acceptance(figure, charts) {
+    const points = charts.series();
+    for (const [trace, column] of [[0, 1], [1, 2]]) {
+      figure.data[trace].x = points.map((p) => p[0]);
+      figure.data[trace].y = points.map((p) => (p[column] === null ? null : 100 * p[column]));
+    }
+    return points.some((p) => p[2] !== null);
+  },
+  speedup(figure, charts) {
+    const points = charts.series();
+    for (const [trace, column] of [[0, 4], [1, 3]]) {
+      figure.data[trace].x = points.map((p) => p[0]);
+      figure.data[trace].y = points.map((p) => p[column]);
+    }
+    const settled = points.slice(Math.min(3, points.length >> 2)).flatMap((p) => [p[3] ?? 0, p[4] ?? 0]);
+    figure.layout.yaxis.range = [0, Math.max(1.5, 1.15 * Math.max(0, ...settled))];
+    return points.some((p) => p[3] !== null || p[4] !== null);
+  },
+  timeline(figure, charts) {
+    const main = charts.bars.at(-1) ?? [];
+    if (!main.length) return false;
+    const from = main.at(-Math.min(RECENT_ROUNDS, main.length))[0];
+    const [draft, target] = figure.data;
+    for (const trace of [draft, target]) Object.assign(trace, { x: [], y: [], base: [] });
+    const rows = shortTitles(charts.titles);
+    charts.bars.forEach((bars, lane) => {
+      for (const [start, drafting, verifying] of bars) {
+        if (start < from) continue;
+        if (drafting > 0) put(draft, rows[lane], start, drafting);
+        put(target, rows[lane], start + drafting, verifying);
+      }
+    });
+    rowAxis(figure, rows);
+    figure.layout.xaxis.range = [from, charts.clocks.at(-1)];
+    return true;
+  },
+  lengths(figure, charts) {
+    const counts = charts.message.lengths;
+    Object.assign(figure.data[0], { x: counts.map((_, i) => i), y: counts });
+    return counts.length > 0;
+  },
+  positions(figure, charts) {
+    charts.message.positions.forEach((values, trace) => {
+      figure.data[trace].x = values.map((_, i) => i + 1);
+      figure.data[trace].y = values.map((v) => (v === null ? null : 100 * v));
+    });
+    return charts.message.positions[0].length > 0;
+  },
+  time(figure, charts) {
+    const rows = shortTitles(charts.titles);
+    figure.data.forEach((trace, part) => {
+      trace.y = rows;
+      trace.x = charts.message.seconds.map((parts) => parts[part]);
+    });
+    rowAxis(figure, rows);
+    return true;
+  },
+};
+
+const shortTitles = (titles) => titles.map((title) => title.split(/[ ,]/)[0]);
+
+// The first lane on top; a lane without bars keeps its row.
+function rowAxis(figure, rows) {
+  const range = [-0.5, rows.length - 0.5];
+  Object.assign(figure.layout.yaxis, { categoryarray: rows.toReversed(), categoryorder: "array", range });
+}
+
+function put(trace, row, start, length) {
+  trace.y.push(row);
+  trace.base.push(start);
+  trace.x.push(length);
+}
+
+// Colours and type from the page's CSS variables, so that light and dark need one figure.
+function dress(figure, style) {
+  const colour = (name) => style.getPropertyValue(`--sp-${name}`).trim();
+  for (const trace of figure.data) {
+    const own = colour(trace.meta.colour);
+    if (trace.type === "bar") trace.marker = { color: own, line: { width: 0.5, color: colour("paper") } };
+    else trace.line = { ...trace.line, color: own };
+  }
+  const { layout } = figure;
+  layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+  layout.font = { family: style.fontFamily, size: 11, color: colour("muted") };
+  layout.hoverlabel = { font: { family: style.fontFamily, size: 11 } };
+  for (const axis of [layout.xaxis, layout.yaxis]) {
+    axis.gridcolor = axis.linecolor = colour("line");
+    axis.automargin = true;
+  }
+  for (const shape of layout.shapes ?? []) shape.line = { ...shape.line, color: colour("strong-line") };
+}
+
+function loadScript(url) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = url;
+    script.onload = resolve;
+    script.onerror = () => reject(new Error(`${url} could not be loaded`));
+    document.head.append(script);
+  });
+}

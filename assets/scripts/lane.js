@@ -1,0 +1,144 @@
+// A lane: the tokens of one decode, appended round by round at a cost that does not grow with the run.
+
+import { REFUSED, T, laneText, number, spokenText, verdictOf } from "./text.js";
+
+const FULL_BLOCK = 48; // a block ends at the next newline after so many tokens,
+const LONGEST_BLOCK = 160; // or here at the latest: its end breaks a line
+const NEAR_BOTTOM = 40; // pixels
+
+export class Lane {
+  constructor(root, onChoose) {
+    this.root = root;
+    this.title = root.querySelector(".sp-title");
+    this.speed = root.querySelector(".sp-speed");
+    this.clock = root.querySelector(".sp-clock");
+    this.end = root.querySelector(".sp-end");
+    this.box = root.querySelector(".sp-text");
+    this.onChoose = onChoose;
+    this.box.addEventListener("click", (event) => {
+      const span = event.target.closest(".t");
+      if (span) this.choose(span);
+    });
+    this.box.addEventListener("keydown", (event) => this.walk(event));
+    this.reset("");
+  }
+
+  reset(placeholder) {
+    this.box.replaceChildren();
+    this.block = null;
+    this.inBlock = 0;
+    this.chosen = null;
+    this.follows = true;
+    this.end.textContent = "";
+    this.speed.textContent = "";
+    this.clock.textContent = "";
+    if (placeholder) {
+      const p = document.createElement("p");
+      p.className = "sp-placeholder";
+      p.textContent = placeholder;
+      this.box.append(p);
+    }
+  }
+
+  begin(title) {
+    this.reset("");
+    this.title.textContent = title;
+    this.root.setAttribute("aria-label", title);
+  }
+
+  // Append rounds; scroll along unless the reader has scrolled up.
+  append(rounds) {
+    if (!rounds.length) return;
+    const box = this.box;
+    const follow = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_BOTTOM;
+    for (const round of rounds) {
+      round[2].forEach((token, position) => this.add(token, round, position));
+    }
+    if (follow) box.scrollTop = box.scrollHeight;
+  }
+
+  add(token, round, position) {
+    if (!this.block || this.inBlock >= LONGEST_BLOCK) this.openBlock();
+    const verdict = verdictOf(token);
+    const span = document.createElement("span");
+    span.className = `t ${verdict}`;
+    span.tabIndex = -1;
+    span.setAttribute("role", "button");
+    span.setAttribute("aria-label", `${spokenText(token[T.text])}, ${verdict}`);
+    span.textContent = laneText(token[T.text], verdict);
+    span.playground = { token, round, position };
+    this.block.append(span);
+    this.inBlock += 1;
+    if (this.inBlock >= FULL_BLOCK && !REFUSED.has(verdict) && token[T.text].endsWith("\n")) this.block = null;
+  }
+
+  openBlock() {
+    this.block = document.createElement("div");
+    this.block.className = "sp-block";
+    this.inBlock = 0;
+    this.box.append(this.block);
+  }
+
+  numbers([seconds, emitted]) {
+    this.clock.textContent = `${number(seconds, 2)} s`;
+    this.speed.textContent = seconds > 0 ? `${number(emitted / seconds, 1)} tok/s` : "";
+  }
+
+  finish(emitted, why, tail) {
+    if (tail) {
+      if (!this.block) this.openBlock();
+      this.block.append(document.createTextNode(tail));
+    }
+    this.end.textContent = `${emitted} token${emitted === 1 ? "" : "s"}: ${why}.`;
+  }
+
+  choose(span) {
+    this.unchoose();
+    this.chosen = span;
+    span.classList.add("chosen");
+    for (const other of this.ofRound(span)) other.classList.add("round");
+    span.focus({ preventScroll: true });
+    this.reveal(span);
+    this.onChoose(this, span.playground);
+  }
+
+  unchoose() {
+    if (!this.chosen) return;
+    this.chosen.classList.remove("chosen");
+    for (const other of this.ofRound(this.chosen)) other.classList.remove("round");
+    this.chosen = null;
+  }
+
+  // The tokens of the same round; a round may go over the end of a block.
+  ofRound(span) {
+    const { round } = span.playground;
+    const near = [span.parentElement.previousSibling, span.parentElement, span.parentElement.nextSibling];
+    return near.flatMap((block) => [...(block?.children ?? [])]).filter((t) => t.playground?.round === round);
+  }
+
+  // Scroll inside the box only, so that the page stays where it is.
+  reveal(span) {
+    const box = this.box.getBoundingClientRect();
+    const at = span.getBoundingClientRect();
+    if (at.top < box.top) this.box.scrollTop -= box.top - at.top + 8;
+    else if (at.bottom > box.bottom) this.box.scrollTop += at.bottom - box.bottom + 8;
+  }
+
+  walk(event) {
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -1, ArrowDown: 1, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
+    if (step === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+    const hiding = this.root.closest(".sp-hiding") !== null;
+    const spans = [...this.box.querySelectorAll(hiding ? ".t:not(.rejected, .discarded)" : ".t")];
+    if (!spans.length) return;
+    event.preventDefault();
+    const now = this.chosen ? spans.indexOf(this.chosen) : -1;
+    const byRound = event.key === "ArrowUp" || event.key === "ArrowDown";
+    let next = now < 0 ? (step < 0 ? spans.length - 1 : 0) : now + step;
+    if (now >= 0 && byRound) {
+      const round = this.chosen.playground.round;
+      while (spans[next] && spans[next].playground.round === round) next += step;
+    }
+    this.choose(spans[Math.max(0, Math.min(spans.length - 1, next))]);
+  }
+}

@@ -1,0 +1,281 @@
+"""Strategies over a file of prompts, interleaved in one process, and against transformers' own generate.
+
+It knows models and strategies, and prints nothing. Every number is a median over prompts of what one prompt
+gave; playground.metrics says what the numbers are.
+"""
+
+import copy
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from playground.metrics import Tally
+from playground.race import race
+from playground.run import Prepared
+from playground.trace import InvalidRequest, Round, Started
+
+ALL = "all"
+WARM_UP_TOKENS = 8
+Numbers = dict[str, float | None]
+Step = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A prompt of the benchmark and its kind."""
+
+    kind: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one prompt gave for one strategy."""
+
+    strategy: str
+    kind: str
+    numbers: Numbers
+
+
+def read_tasks(path: Path, kinds: Sequence[str] = (), limit: int | None = None) -> tuple[Task, ...]:
+    """The file's lines, of these `kinds` (none: of all), at most `limit` a kind, in the file's order.
+
+    Raises:
+        InvalidRequest: the file cannot be read, a line is none of {"kind": ..., "prompt": ...}, or nothing is left.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"prompts is {str(path)!r}, which cannot be read: {error}") from error
+    tasks = [_task(line, f"{path} line {i}") for i, line in enumerate(lines, 1) if line.strip()]
+    unknown = [kind for kind in kinds if kind not in {t.kind for t in tasks}]
+    if unknown:
+        known = ", ".join(dict.fromkeys(t.kind for t in tasks))
+        raise InvalidRequest(f"kinds is {unknown[0]!r}; {path} has: {known}.")
+    if limit is not None and limit < 1:
+        raise InvalidRequest(f"limit is {limit!r}; it must be a whole number of 1 or more.")
+    kept: list[Task] = []
+    for task in tasks:
+        if (not kinds or task.kind in kinds) and (limit is None or sum(t.kind == task.kind for t in kept) < limit):
+            kept.append(task)
+    if not kept:
+        raise InvalidRequest(f"{path} holds no prompt.")
+    return tuple(kept)
+
+
+def _task(line: str, where: str) -> Task:
+    try:
+        data = json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidRequest(f"{where} is no JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidRequest(f'{where} must be an object {{"kind": ..., "prompt": ...}}.')
+    for name in ("kind", "prompt"):
+        value = data.get(name)
+        if not isinstance(value, str) or not value.strip():
+            raise InvalidRequest(f"{where}: {name} is {value!r}; it must be a non-empty text.")
+    if data["kind"] == ALL:
+        raise InvalidRequest(f"{where}: kind is {ALL!r}, which stands for all kinds together; choose another.")
+    return Task(data["kind"], data["prompt"])
+
+
+def bench(
+    tasks: Sequence[Task],
+    lanes_of: Callable[[Task], Sequence[Prepared]],
+    *,
+    against_generate: bool = False,
+    step: Step = lambda kind: None,
+) -> Iterator[Measurement]:
+    """Measure every task. `lanes_of` gives its runs, plain decoding first; `step` is told of every part done.
+
+    With `against_generate` each strategy that transformers has is also run alone, right before or right after
+    `generate` (in turns), and timed from outside, prompt reading and observing included.
+    """
+    _check_lengths(tasks, lanes_of)
+    _warm_up(lanes_of(tasks[0]), against_generate)
+    for number, task in enumerate(tasks):
+        lanes = lanes_of(task)
+        measured = measure(lanes)
+        step(task.kind)
+        for turn, (lane, numbers) in enumerate(zip(lanes, measured, strict=True)):
+            ratio = None
+            if against_generate:
+                ratio = generate_ratio(lane, ours_first=(number + turn) % 2 == 0)
+                step(task.kind)
+            yield Measurement(lane.request.strategy, task.kind, {**numbers, "generate_ratio": ratio})
+
+
+def _check_lengths(tasks: Sequence[Task], lanes_of: Callable[[Task], Sequence[Prepared]]) -> None:
+    for task in tasks:
+        plain = lanes_of(task)[0]
+        context, length = plain.target.follow().context, len(plain.request.prompt_ids)
+        if context is not None and length > context:
+            raise InvalidRequest(
+                f"The prompt {task.prompt[:40]!r} is {length} tokens long and the target reads at most {context}: "
+                "shorten it."
+            )
+
+
+def _warm_up(lanes: Sequence[Prepared], against_generate: bool) -> None:
+    # The first passes of a process pay for allocations and for code that is built on first use.
+    for lane in lanes:
+        few = min(WARM_UP_TOKENS, lane.request.max_new_tokens)
+        short = replace(lane, request=replace(lane.request, max_new_tokens=few))
+        measure([short])
+        if against_generate:
+            generate_ratio(short, ours_first=True)
+
+
+def measure(lanes: Sequence[Prepared]) -> list[Numbers]:
+    """Race `lanes` (the first is the baseline of all); every number of playground.metrics for each, and
+    `outside_passes`: the share of its rounds that was spent outside model passes, observing included."""
+    tallies = [Tally() for _ in lanes]
+    inside = [0.0] * len(lanes)
+    with PassClock(_models(lanes)) as passes:
+        for lane, event in race([prepared.events() for prepared in lanes]):
+            seconds = passes.take()
+            if isinstance(event, Started):
+                tallies[lane].start(event)
+            elif isinstance(event, Round):
+                tallies[lane].add(event)
+                inside[lane] += seconds
+    return [
+        {**tally.numbers(tallies[0]), "outside_passes": 1 - seconds / (tally.decode_seconds + tally.observe_seconds)}
+        for tally, seconds in zip(tallies, inside, strict=True)
+    ]
+
+
+def _models(lanes: Iterable[Prepared]) -> list[Any]:
+    loaded = [one for lane in lanes for one in (lane.target, lane.assistant) if one is not None]
+    return list({id(one.model): one.model for one in loaded}.values())
+
+
+class PassClock:
+    """Seconds spent in the forward passes of `models`, while it is entered."""
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self._models = models
+        self._hooks: list[Any] = []
+        self._begin = self._seconds = 0.0
+
+    def __enter__(self) -> "PassClock":
+        for model in self._models:
+            self._hooks += [
+                model.register_forward_pre_hook(self._enter), model.register_forward_hook(self._leave)
+            ]  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for hook in self._hooks:
+            hook.remove()
+
+    def _enter(self, *_: object) -> None:
+        self._begin = time.perf_counter()
+
+    def _leave(self, *_: object) -> None:
+        self._seconds += time.perf_counter() - self._begin
+
+    def take(self) -> float:
+        """Seconds since it was last asked."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+
+def generate_ratio(prepared: Prepared, *, ours_first: bool) -> float | None:
+    """Our tokens per second over those of `generate` with the same models, prompt and settings, each run alone
+    and timed from its call to its last token. None where transformers has no such strategy."""
+    options = _generate_options(prepared)
+    if options is None:
+        return None
+    speeds: dict[str, float] = {}
+    for who in ("ours", "theirs") if ours_first else ("theirs", "ours"):
+        begin = time.perf_counter()
+        if who == "ours":
+            tokens = sum(len(e.emitted) for _, e in race([prepared.events()]) if isinstance(e, Round))
+        else:
+            tokens = len(generate(prepared, options))
+        speeds[who] = tokens / (time.perf_counter() - begin)
+    return speeds["ours"] / speeds["theirs"]
+
+
+def _generate_options(prepared: Prepared) -> dict[str, Any] | None:
+    """What makes `generate` draft in this way; None where it cannot."""
+    request = prepared.request
+    if request.strategy == "plain":
+        return {}
+    if request.strategy == "assistant" and prepared.assistant is not None:
+        return {"assistant_model": prepared.assistant.model}
+    if request.strategy == "prompt-lookup":
+        return {"prompt_lookup_num_tokens": request.k, "max_matching_ngram_size": int(request.setting("ngram", 3))}
+    return None
+
+
+def generate(prepared: Prepared, options: dict[str, Any]) -> list[int]:
+    """The token ids that transformers' own `generate` writes for this request."""
+    request = prepared.request
+    prompt = torch.tensor([request.prompt_ids], device=prepared.target.model.device)
+    law: dict[str, Any] = {"do_sample": False}
+    if request.temperature > 0:
+        law = {"do_sample": True, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
+        law["min_p"] = request.min_p or None
+        torch.manual_seed(request.seed)
+    with _drafts_of(options.get("assistant_model"), request.k):
+        out = prepared.target.model.generate(
+            prompt,
+            attention_mask=torch.ones_like(prompt),
+            max_new_tokens=request.max_new_tokens,
+            eos_token_id=list(request.stop_ids) or None,
+            pad_token_id=request.stop_ids[0] if request.stop_ids else 0,
+            repetition_penalty=request.repetition_penalty,
+            **law,
+            **options,
+        )
+    ids: list[int] = out[0, prompt.shape[1] :].tolist()
+    return ids
+
+
+@contextmanager
+def _drafts_of(assistant: Any, k: int) -> Iterator[None]:
+    """`generate` takes the length of a draft from the assistant's own settings alone: K tokens, always."""
+    if assistant is None:
+        yield
+        return
+    kept = assistant.generation_config
+    assistant.generation_config = copy.deepcopy(kept)
+    assistant.generation_config.num_assistant_tokens = k
+    assistant.generation_config.num_assistant_tokens_schedule = "constant"
+    assistant.generation_config.assistant_confidence_threshold = 0.0
+    try:
+        yield
+    finally:
+        assistant.generation_config = kept
+
+
+def rows(measurements: Sequence[Measurement]) -> list[dict[str, Any]]:
+    """A row a strategy and kind, in order of appearance, then the kind `all`: `n` prompts and the medians of
+    what was defined for them."""
+    strategies = list(dict.fromkeys(m.strategy for m in measurements))
+    kinds = [*dict.fromkeys(m.kind for m in measurements), ALL]
+    cells = [
+        (strategy, kind, [m.numbers for m in measurements if m.strategy == strategy and kind in (m.kind, ALL)])
+        for kind in kinds
+        for strategy in strategies
+    ]
+    return [_row(strategy, kind, numbers) for strategy, kind, numbers in cells if numbers]
+
+
+def _row(strategy: str, kind: str, numbers: Sequence[Numbers]) -> dict[str, Any]:
+    medians = {name: _median(numbers, name) for name in numbers[0]}
+    return {"strategy": strategy, "kind": kind, "n": len(numbers), **medians}
+
+
+def _median(numbers: Sequence[Numbers], name: str) -> float | None:
+    defined = [value for one in numbers if (value := one[name]) is not None]
+    return statistics.median(defined) if defined else None

@@ -1,0 +1,119 @@
+"""The command `bench`: strategies over a file of prompts, as a table or as JSON."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from playground.bench import Task, bench, read_tasks, rows
+from playground.cache import UncroppableCache
+from playground.cli_run import library
+from playground.cli_show import METRICS, bar, loading, number, table
+from playground.machine import use_threads
+from playground.models import ASSETS, DEFAULT_TARGET, Library
+from playground.run import Prepared, prepare
+from playground.trace import InvalidRequest
+from strategies import STRATEGIES, strategy
+
+PROMPTS = ASSETS / "prompts" / "bench.jsonl"
+HEADS = {
+    "acceptance_rate": "accept",
+    "tested_acceptance_rate": "tested",
+    "alpha": "alpha",
+    "tokens_per_pass": "tok/pass",
+    "cost_ratio": "c",
+    "tokens_per_second": "tok/s",
+    "measured_speedup": "speedup",
+    "predicted_speedup": "predicted",
+    "efficiency": "effic.",
+    "outside_passes": "outside",
+    "generate_ratio": "/generate",
+}
+
+
+def command(args: argparse.Namespace) -> None:
+    """Measure and print.
+
+    Raises:
+        InvalidRequest: a value is wrong; nothing was loaded unless only the models could tell.
+    """
+    names = chosen(args.strategies)
+    tasks = read_tasks(Path(args.prompts) if args.prompts else PROMPTS, _names(args.kinds), args.limit)
+    shelf = library(args)
+    against = args.against == "generate"
+    parts = len(tasks) * (1 + (len(names) if against else 0))
+
+    def lanes_of(task: Task) -> list[Prepared]:
+        return [_lane(shelf, args, task, name) for name in names]
+
+    try:
+        lanes_of(tasks[0])  # loads the models, once all values have been checked
+        threads = use_threads(args.threads)
+        with bar(parts, "run") as progress:
+
+            def step(kind: str) -> None:
+                progress.set_postfix_str(kind, refresh=False)
+                progress.update()
+
+            measured = list(bench(tasks, lanes_of, against_generate=against, step=step))
+    except UncroppableCache as error:
+        raise InvalidRequest(str(error)) from error
+    _print(args, names, rows(measured), lanes_of(tasks[0])[0].target.dtype, threads)
+
+
+def chosen(names: str | None) -> list[str]:
+    """The strategies to compare, plain first, each once; all of them where none is named.
+
+    Raises:
+        InvalidRequest: there is no such strategy.
+    """
+    wanted = list(STRATEGIES) if names is None else _names(names)
+    return list(dict.fromkeys(strategy(name).name for name in ["plain", *wanted]))
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _lane(shelf: Library, args: argparse.Namespace, task: Task, name: str) -> Prepared:
+    return prepare(
+        shelf,
+        task.prompt,
+        target=args.target or DEFAULT_TARGET,
+        assistant=args.assistant,
+        strategy_name=name,
+        chat=not args.no_chat,
+        progress=loading(),
+        max_new_tokens=args.max_new_tokens,
+        k=args.k,
+        temperature=args.temperature,
+        seed=args.seed,
+    )
+
+
+def _print(args: argparse.Namespace, names: list[str], medians: list[dict[str, Any]], dtype: str, threads: int) -> None:
+    settings = {
+        "target": args.target or DEFAULT_TARGET,
+        "assistant": args.assistant,
+        "strategies": names,
+        "k": args.k,
+        "temperature": args.temperature,
+        "max_new_tokens": args.max_new_tokens,
+        "seed": args.seed,
+        "chat": not args.no_chat,
+        "dtype": dtype,
+        "threads": threads,
+        "against": args.against,
+    }
+    if args.json:
+        keys = ("strategy", "kind", "n", *METRICS, "generate_ratio", "outside_passes")
+        out = {"rows": [{key: row[key] for key in keys} for row in medians], "settings": settings}
+        print(json.dumps(out, allow_nan=False))
+        return
+    shown = [name for name in HEADS if args.against or name != "generate_ratio"]
+    body = [[r["strategy"], r["kind"], str(r["n"]), *(number(name, r[name]) for name in shown)] for r in medians]
+    print(table(["strategy", "kind", "n", *(HEADS[name] for name in shown)], body))
+    print(
+        f"\nMedians over prompts. K = {args.k}, temperature {args.temperature:g}, at most {args.max_new_tokens} "
+        f"tokens, {dtype}, threads: {threads}. outside: share of a round spent outside model passes."
+    )

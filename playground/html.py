@@ -1,0 +1,106 @@
+"""The page's static HTML: the live view's empty skeleton, the legend, the heading. Everything is escaped here;
+tokens never pass through, the page's script writes them as text."""
+
+from html import escape
+
+from playground.metrics import DEFINITIONS
+from playground.trace import VERDICTS, Verdict
+
+VERDICT_MEANINGS: dict[Verdict, str] = {
+    "accepted": "guessed, tested, kept",
+    "rejected": "guessed, tested, refused",
+    "discarded": "guessed after the refused one, never tested",
+    "corrected": "the target's own, in the refused one's place",
+    "bonus": "the target's own, after a draft kept whole",
+    "plain": "the target's own, nothing was guessed",
+}
+
+# Key in a message's numbers, what stands under the number, where its definition is.
+STRIP: tuple[tuple[str, str], ...] = (
+    ("speedup", "speedup"),
+    ("acceptance_rate", "acceptance rate"),
+    ("tokens_per_pass", "tokens per target pass"),
+    ("tokens_per_second", "tokens per second"),
+    ("passes_saved", "target passes saved"),
+)
+
+PANELS: tuple[tuple[str, str, str], ...] = (
+    ("acceptance", "Acceptance rate", "How many of the guesses were kept: in the last 20 rounds, and so far."),
+    ("speedup", "Speedup over plain decoding", "Measured against the plain lane, and what theory predicts."),
+    ("timeline", "Time line of recent rounds", "Which model was at work when: drafts and target passes."),
+    ("lengths", "Accepted tokens in a round", "How often a round kept none, one, two … of its guesses."),
+    ("positions", "Acceptance by position", "How well the first, second, third … guess of a draft fares."),
+    ("time", "Where the time went", "Seconds for drafting, target passes, sampling and observing, a lane."),
+)
+
+
+def heading() -> str:
+    """The page's h1 and what it is about."""
+    return (
+        '<div class="sp-heading"><h1>Speculative decoding playground</h1>'
+        "<p>A cheap drafter guesses the next tokens; the target checks all guesses in one pass.</p></div>"
+    )
+
+
+def live_view() -> str:
+    """The live view before any run: two lanes, legend, numbers, plots, the card of a token."""
+    return (
+        '<p class="sp-error" role="alert" hidden></p>'
+        '<p class="sp-status" role="status"></p>'
+        f'<div class="sp-lanes">{_lane(0)}{_lane(1)}</div>'
+        f"{legend()}{_strip()}{_plots()}{_card()}"
+    )
+
+
+def _lane(index: int) -> str:
+    return (
+        f'<section class="sp-lane" data-lane="{index}" aria-label="Lane {index + 1}">'
+        '<header><h2 class="sp-title"></h2>'
+        '<span class="sp-speed" title="Emitted tokens over decoding seconds"></span>'
+        '<span class="sp-clock" title="Decoding seconds of this lane: drafting, target passes and sampling; '
+        'reading the prompt, observing and drawing are left out"></span></header>'
+        '<div class="sp-text" tabindex="0" role="group" aria-label="Tokens; arrow keys walk them"></div>'
+        '<footer class="sp-end"></footer></section>'
+    )
+
+
+def legend() -> str:
+    """Every verdict in its own look, with what it means."""
+    items = "".join(
+        f'<li><span class="t {v}">{v}</span> <span class="sp-meaning">{escape(VERDICT_MEANINGS[v])}</span></li>'
+        for v in VERDICTS
+    )
+    return f'<ul class="sp-legend" aria-label="Legend">{items}</ul>'
+
+
+def _strip() -> str:
+    cells = []
+    for key, name in STRIP:
+        definition = DEFINITIONS["measured_speedup" if key == "speedup" else key][1]
+        cells.append(
+            f'<div class="sp-number" data-number="{key}" tabindex="0" data-tip="{escape(definition)}">'
+            f'<dd>–</dd><dt>{escape(name)} <span class="sp-kind">measured</span></dt></div>'
+        )
+    return f'<dl class="sp-strip" aria-label="Numbers of the run">{"".join(cells)}</dl>'
+
+
+def _plots() -> str:
+    figures = "".join(
+        f'<figure class="sp-panel" data-panel="{name}"><figcaption>{escape(title)}</figcaption>'
+        f'<div class="sp-plot"></div><p class="sp-empty">{escape(about)}</p></figure>'
+        for name, title, about in PANELS
+    )
+    return f'<div class="sp-plots">{figures}</div>'
+
+
+def _card() -> str:
+    return (
+        '<aside class="sp-card" role="dialog" aria-label="Token" aria-live="polite" hidden>'
+        '<header><code class="sp-card-token"></code><span class="sp-card-verdict t"></span>'
+        '<span class="sp-card-where"></span>'
+        '<button type="button" class="sp-card-close" aria-label="Close the card">×</button></header>'
+        '<p class="sp-card-why"></p>'
+        '<dl class="sp-card-values"></dl>'
+        '<div class="sp-card-bars"><section><h3></h3><ol></ol></section><section><h3></h3><ol></ol></section></div>'
+        '<p class="sp-card-note"></p></aside>'
+    )

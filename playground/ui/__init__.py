@@ -1,0 +1,1 @@
+"""The page: gradio lives here and in app.py, nowhere else."""

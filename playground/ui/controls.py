@@ -1,0 +1,159 @@
+"""The controls on the left: one for every field of the Form, those of the strategies straight from the registry."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from playground.models import CATALOGUE
+from playground.sampling import VERIFIERS
+from playground.trace import MAX_K
+from playground.ui.form import Form
+from strategies import STRATEGIES, Choice, strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The components by the Form's field, those of the strategies by (strategy, setting)."""
+
+    fields: dict[str, gr.components.Component]
+    settings: dict[tuple[str, str], gr.components.Component]
+
+    @property
+    def inputs(self) -> list[gr.components.Component]:
+        """All of them, in the order that `form` expects their values in."""
+        return [*self.fields.values(), *self.settings.values()]
+
+    def form(self, prompt: str, baseline: bool, values: Sequence[Any]) -> Form:
+        """The Form that these values make, with the settings of the chosen strategy only."""
+        fields = dict(zip(self.fields, values, strict=False))
+        settings = dict(zip(self.settings, values[len(self.fields) :], strict=True))
+        chosen = {name: value for (owner, name), value in settings.items() if owner == fields["strategy"]}
+        return Form(prompt=prompt, baseline=baseline, settings=chosen, **fields)
+
+
+def controls(defaults: Form) -> Controls:
+    """Build them, and what shows and hides them."""
+    fields: dict[str, gr.components.Component] = {}
+    fields["target"] = _models("target", "Target", "The model whose text you get. A catalogue name or a local "
+                               "folder.", defaults.target)
+    fields["strategy"] = gr.Radio(
+        [(f"{s.title}\n{s.about} {s.wins}", s.name) for s in STRATEGIES.values()], value=defaults.strategy,
+        label="Strategy", info="Who guesses the next tokens.", elem_id="sp-strategy",
+    )  # fmt: skip
+    chosen = strategy(defaults.strategy)
+    fields["assistant"] = _models("assistant", "Assistant", "The model that guesses: much smaller than the target, "
+                                  "same tokenizer.", defaults.assistant, visible=chosen.needs_assistant)
+    fields["k"] = gr.Slider(
+        1, MAX_K, value=defaults.k, step=1, label="K", info="The most tokens that a round guesses.",
+        elem_id="sp-k", visible=chosen.drafts,
+    )  # fmt: skip
+    groups, settings = {}, {}
+    for s in STRATEGIES.values():
+        with gr.Group(visible=s is chosen and bool(s.settings), elem_classes="sp-group") as groups[s.name]:
+            for choice in s.settings:
+                settings[s.name, choice.name] = _setting(s.name, choice)
+    fields["temperature"] = gr.Slider(
+        0, 2, value=defaults.temperature, step=0.05, label="Temperature",
+        info="0 is greedy: always the likeliest token. Above, tokens are drawn at random.", elem_id="sp-temperature",
+    )  # fmt: skip
+    with gr.Group(visible=bool(defaults.temperature), elem_classes="sp-group") as sampling:
+        fields |= _sampling(defaults)
+    fields["max_new_tokens"] = gr.Slider(
+        1, 1024, value=defaults.max_new_tokens, step=1, label="New tokens, at most",
+        info="Where a lane ends if nothing else ends it.", elem_id="sp-max_new_tokens",
+    )  # fmt: skip
+    with gr.Accordion("More settings", open=False, elem_classes="sp-more"):
+        fields |= _more(defaults)
+    _show_what_applies(fields, groups, sampling)
+    return Controls(fields, settings)
+
+
+def _models(role: str, label: str, info: str, value: str | None, visible: bool = True) -> gr.Dropdown:
+    offered = [(entry.title, entry.name) for entry in CATALOGUE.values() if entry.role == role]
+    if value is not None and value not in CATALOGUE:
+        offered.append((value, value))
+    return gr.Dropdown(
+        offered, value=value, label=label, info=info, allow_custom_value=True, visible=visible, elem_id=f"sp-{role}"
+    )
+
+
+def _setting(owner: str, choice: Choice) -> gr.components.Component:
+    common: dict[str, Any] = {
+        "value": choice.default, "label": choice.label, "info": choice.help, "elem_id": f"sp-{owner}-{choice.name}",
+    }  # fmt: skip
+    if choice.options:
+        return gr.Dropdown([(label, value) for value, label in choice.options], filterable=False, **common)
+    if choice.minimum is not None and choice.maximum is not None:
+        return gr.Slider(choice.minimum, choice.maximum, step=choice.step, **common)
+    return gr.Number(precision=0 if isinstance(choice.default, int) else None, **common)
+
+
+def _sampling(defaults: Form) -> dict[str, gr.components.Component]:
+    return {
+        "top_k": gr.Number(
+            defaults.top_k, precision=0, label="Top-k", info="Only the k likeliest tokens; 0 is off.",
+            elem_id="sp-top_k",
+        ),
+        "top_p": gr.Slider(
+            0.05, 1, value=defaults.top_p, step=0.05, label="Top-p",
+            info="The likeliest tokens that make up this much together; 1 is off.", elem_id="sp-top_p",
+        ),
+        "min_p": gr.Slider(
+            0, 0.5, value=defaults.min_p, step=0.01, label="Min-p",
+            info="Only tokens with this share of the likeliest one's chance; 0 is off.", elem_id="sp-min_p",
+        ),
+        "seed": gr.Number(
+            defaults.seed, precision=0, label="Seed", info="Same settings and seed, same run.", elem_id="sp-seed"
+        ),
+        "verifier": gr.Dropdown(
+            [(v.title, name) for name, v in VERIFIERS.items()], value=defaults.verifier, filterable=False,
+            label="Verifier", info=VERIFIERS[defaults.verifier].about, elem_id="sp-verifier",
+        ),
+    }  # fmt: skip
+
+
+def _more(defaults: Form) -> dict[str, gr.components.Component]:
+    return {
+        "chat": gr.Checkbox(
+            defaults.chat, label="Chat template", elem_id="sp-chat",
+            info="Put the prompt to chat models as a user's message; off: the model goes on with the text itself.",
+        ),
+        "repetition_penalty": gr.Slider(
+            1, 2, value=defaults.repetition_penalty, step=0.05, label="Repetition penalty",
+            info="Makes tokens that occurred before less likely; 1 is off.", elem_id="sp-repetition_penalty",
+        ),
+        "stop_strings": gr.Textbox(
+            defaults.stop_strings, lines=2, label="Stop strings", elem_id="sp-stop_strings",
+            info="The run ends when one of these is written. One a line; \\n is a newline.",
+        ),
+        "banned": gr.Textbox(
+            defaults.banned, lines=2, label="Banned words", elem_id="sp-banned",
+            info="Their tokens are never written: not as a guess, not as a correction. One a line; mind the blank "
+            "before a word.",
+        ),
+    }  # fmt: skip
+
+
+def _show_what_applies(fields: dict[str, Any], groups: dict[str, gr.Group], sampling: gr.Group) -> None:
+    def by_strategy(name: str) -> list[Any]:
+        chosen = strategy(name)
+        return [
+            gr.update(visible=chosen.needs_assistant),
+            gr.update(visible=chosen.drafts),
+            *(gr.update(visible=name == chosen.name and bool(chosen.settings)) for name in groups),
+        ]
+
+    def by_temperature(value: float | None) -> Any:
+        return gr.update(visible=bool(value))
+
+    def by_verifier(name: str) -> Any:
+        return gr.update(info=VERIFIERS[name].about)
+
+    private: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
+    fields["strategy"].change(
+        by_strategy, fields["strategy"], [fields["assistant"], fields["k"], *groups.values()], **private
+    )
+    fields["temperature"].change(by_temperature, fields["temperature"], sampling, **private)
+    fields["verifier"].change(by_verifier, fields["verifier"], fields["verifier"], **private)

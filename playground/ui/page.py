@@ -1,0 +1,138 @@
+"""The page: controls on the left, prompt and live view in the middle, and how a run gets from one to the other."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gradio as gr
+
+from playground.html import heading
+from playground.models import ASSETS, Library
+from playground.ui.controls import Controls, controls
+from playground.ui.form import Form
+from playground.ui.live import LiveView, serve_files
+from playground.ui.runs import Runs
+from playground.ui.theme import CSS_PATHS, theme
+from playground.ui.warmup import WarmUp
+
+EXAMPLES = ASSETS / "prompts" / "examples.json"
+ICON = ASSETS / "icons" / "icon.png"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prompt to try, and the short name on its button."""
+
+    name: str
+    prompt: str
+
+
+def examples() -> list[Example]:
+    """The bundled examples."""
+    return [Example(**one) for one in json.loads(EXAMPLES.read_text(encoding="utf-8"))]
+
+
+def build(
+    library: Library, defaults: Form | None = None, *, runs: Runs | None = None, warm_up: WarmUp | None = None
+) -> gr.Blocks:
+    """The page over these models. `defaults` are the controls' first values; a prompt is taken from the examples
+    where it has none."""
+    serve_files()
+    offered = examples()
+    start = defaults or Form(prompt="")
+    start = start if start.prompt else replace(start, prompt=offered[0].prompt)
+    runs = runs or Runs(library)
+    warm_up = warm_up or WarmUp(library, start)
+    with gr.Blocks(title="Speculative decoding playground", analytics_enabled=False, fill_width=True) as demo:
+        with gr.Sidebar(width=300, elem_id="sp-side"):
+            chosen = controls(start)
+        gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
+        with gr.Row(elem_id="sp-ask", equal_height=True):
+            prompt = gr.Textbox(
+                start.prompt, label="Prompt", lines=3, max_lines=3, show_label=False, container=False, scale=1,
+                placeholder="Type something for the target to answer", elem_id="sp-prompt",
+            )  # fmt: skip
+            with gr.Column(scale=0, min_width=120, elem_id="sp-buttons"):
+                # Off until the scripts are there; from then on these two belong to them.
+                run = gr.Button("Run", variant="primary", elem_id="sp-run", interactive=False)
+                stop = gr.Button("Stop", elem_id="sp-stop", interactive=False)
+        with gr.Row(elem_id="sp-under"):
+            gr.Examples(
+                [[e.prompt] for e in offered], [prompt], label="Examples", cache_examples=False,
+                example_labels=[e.name for e in offered], elem_id="sp-examples", api_visibility="private",
+            )  # fmt: skip
+            with gr.Row(elem_id="sp-switches"):
+                baseline = gr.Checkbox(
+                    start.baseline, label="compare with plain decoding", container=False, elem_id="sp-baseline"
+                )
+                hide = gr.Checkbox(False, label="hide rejected and discarded", container=False, elem_id="sp-hide")
+        view = LiveView(_server_functions(runs, warm_up), elem_id="sp-view")
+        hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
+        _connect(runs, chosen, prompt, baseline, run, stop, view)
+    return demo
+
+
+def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:
+    # What the page's scripts call. Gradio hands each one value: what the script passed.
+    def backfill(request: list[Any]) -> list[str]:
+        return runs.backfill(str(request[0]), int(request[1]))
+
+    def stop_run(run_id: str) -> None:
+        runs.stop(run_id)
+
+    def machine_status(_: object) -> dict[str, object]:
+        return warm_up.status()
+
+    return [backfill, stop_run, machine_status]
+
+
+def _connect(
+    runs: Runs, chosen: Controls, prompt: Any, baseline: Any, run: gr.Button, stop: gr.Button, view: LiveView
+) -> None:
+    run_id = gr.Textbox(visible=False)
+
+    def start(name: str, text: str, compare: bool, *values: Any) -> Iterator[str]:
+        yield from runs.stream(name, chosen.form(text, compare, values))
+
+    begin = "(...values) => { values[0] = window.playground.begin(); return values; }"
+    running = run.click(
+        start, [run_id, prompt, baseline, *chosen.inputs], view, js=begin, api_visibility="private",
+        show_progress="hidden", concurrency_limit=1, concurrency_id="run",
+    )  # fmt: skip
+    running.then(None, js="() => { window.playground.ended(); }", api_visibility="private")
+    stop.click(None, js="() => { window.playground.stop(); }", api_visibility="private")
+
+    def api(
+        prompt: str, strategy: str = "assistant", target: str = "", assistant: str = "", k: int = 4,
+        temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, baseline: bool = True,
+        more: dict[str, Any] | None = None,
+    ) -> Iterator[str]:  # fmt: skip
+        """Run a prompt; yields the page's messages, each a JSON string of what is new.
+
+        `more` holds further fields of the form (top_k, top_p, min_p, repetition_penalty, verifier, stop_strings,
+        banned, chat) and `settings`, those of the strategy.
+        """
+        names = {name: value for name, value in (("target", target), ("assistant", assistant)) if value}
+        form = Form(
+            prompt=prompt, strategy=strategy, k=k, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed,
+            baseline=baseline, **names, **(more or {}),
+        )  # fmt: skip
+        yield from runs.stream(uuid.uuid4().hex, form)
+
+    gr.api(api, api_name="run", concurrency_limit=1, concurrency_id="run")
+
+
+def launch_options() -> dict[str, Any]:
+    """What `launch` needs for the page to look and work as it should."""
+    return {
+        "theme": theme(),
+        "css_paths": CSS_PATHS,
+        "pwa": True,
+        "favicon_path": str(ICON),
+        "footer_links": ["api"],
+        "run_history": False,
+        "ssr_mode": False,
+        "quiet": True,
+    }

@@ -1,0 +1,142 @@
+"""The runs of all sessions: a worker thread each, stopped on request, their messages kept for a while.
+
+The worker builds the messages between the steps of the race, where no clock runs; whoever iterates over
+them only waits. Knows no widget.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+from playground.models import Library
+from playground.race import race
+from playground.run import Prepared
+from playground.trace import FinishReason, InvalidRequest
+from playground.ui.form import Form, field_of
+from playground.view import LaneInfo, View, dump
+from strategies import strategy
+
+MESSAGE_SECONDS = 0.05
+BUDGET_SECONDS = 300.0
+KEPT_RUNS = 32
+LONGEST_ID = 64
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: its outgoing messages, numbered, and whether it was asked to stop."""
+
+    id: str
+    messages: list[str] = field(default_factory=list)
+    queue: "SimpleQueue[str | None]" = field(default_factory=SimpleQueue)
+    stop: threading.Event = field(default_factory=threading.Event)
+    started: bool = False
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Number a message, keep it and hand it on."""
+        text = dump({"run": self.id, "seq": len(self.messages), **message})
+        self.messages.append(text)
+        self.queue.put(text)
+
+
+class Runs:
+    """Starts, stops and remembers runs. Safe to call from several threads."""
+
+    def __init__(self, library: Library, budget_seconds: float = BUDGET_SECONDS) -> None:
+        self.library = library
+        self.budget_seconds = budget_seconds
+        self._runs: OrderedDict[str, Run] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def stream(self, run_id: str, form: Form) -> Iterator[str]:
+        """Run it, and yield its messages. Closing the iterator stops the run and waits for its last step.
+
+        Raises:
+            InvalidRequest: the id is empty, too long, or was used before.
+        """
+        run = self._get(run_id)
+        with self._lock:
+            if run.started:
+                raise InvalidRequest(f"A run named {run_id!r} was started before; choose another name.")
+            run.started = True
+        worker = threading.Thread(target=self._work, args=(run, form), daemon=True, name="run")
+        worker.start()
+        try:
+            while (message := run.queue.get()) is not None:
+                yield message
+        finally:
+            run.stop.set()
+            worker.join()
+
+    def stop(self, run_id: str) -> None:
+        """End a run after the round that it is in; one that waits for its turn ends as soon as it begins."""
+        self._get(run_id).stop.set()
+
+    def backfill(self, run_id: str, since: int) -> list[str]:
+        """The messages of a run from number `since` on."""
+        with self._lock:
+            run = self._runs.get(run_id)
+        return [] if run is None else run.messages[max(0, int(since)) :]
+
+    def _get(self, run_id: str) -> Run:
+        if not isinstance(run_id, str) or not 0 < len(run_id) <= LONGEST_ID:
+            raise InvalidRequest(f"The run's name is {run_id!r}; it must have 1 to {LONGEST_ID} characters.")
+        with self._lock:
+            run = self._runs.setdefault(run_id, Run(run_id))
+            self._runs.move_to_end(run_id)
+            while len(self._runs) > KEPT_RUNS:
+                self._runs.popitem(last=False)
+            return run
+
+    def _work(self, run: Run, form: Form) -> None:
+        try:
+            run.send({"status": "Checking the settings"})
+            prepared = form.prepare(self.library, lambda text: run.send({"status": text}))
+            self._decode(run, form, prepared)
+        except InvalidRequest as error:
+            run.send({"error": str(error), "field": field_of(str(error), form), "done": True})
+        except Exception as error:  # the page must say that something broke, whatever it was
+            log.exception("run %s failed", run.id)
+            run.send({"error": f"The run broke: {type(error).__name__}: {error}", "field": "", "done": True})
+        finally:
+            run.queue.put(None)
+
+    def _decode(self, run: Run, form: Form, prepared: Prepared) -> None:
+        chosen = strategy(form.strategy)
+        baseline = form.baseline and chosen.drafts
+        lanes = [prepared.plain().events()] if baseline else []
+        lanes.append(prepared.events(calibrate=chosen.drafts and not baseline))
+        view = View(prepared.target.tokenizer, lane_infos(form, baseline), prepared.request.temperature == 0)
+        run.send({**view.begin(), "status": "Reading the prompt", "dtype": prepared.target.dtype})
+        reason: FinishReason | None = None
+        deadline = time.monotonic() + self.budget_seconds
+        due = 0.0
+        with closing(race(lanes)) as events:
+            for lane, event in events:
+                view.add(lane, event)
+                now = time.monotonic()
+                if run.stop.is_set() or now > deadline:
+                    reason = "stopped" if run.stop.is_set() else "time"
+                    break
+                if now >= due and view.pending:
+                    run.send(view.take())
+                    due = now + MESSAGE_SECONDS
+        if reason is not None:
+            view.end(reason)
+        if view.pending:
+            run.send(view.take())
+
+
+def lane_infos(form: Form, baseline: bool) -> tuple[LaneInfo, ...]:
+    """The lanes' titles: the baseline where there is one, and the strategy with its K."""
+    chosen = strategy(form.strategy)
+    title = f"{chosen.title}, K = {form.k:g}" if chosen.drafts and form.k is not None else chosen.title
+    speculating = LaneInfo(title, chosen.drafts)
+    return (LaneInfo(strategy("plain").title, False), speculating) if baseline else (speculating,)

@@ -1,0 +1,56 @@
+"""The default models, loaded in the background while the page opens, and what to say of them meanwhile."""
+
+import threading
+
+import torch
+
+from playground.machine import exactness
+from playground.models import CATALOGUE, Library
+from playground.trace import InvalidRequest
+from playground.ui.form import Form
+from strategies import strategy
+
+
+class WarmUp:
+    """Loads the models that the untouched page would run. Safe to ask from several threads."""
+
+    def __init__(self, library: Library, form: Form) -> None:
+        self._library = library
+        self._form = form
+        self._text = "Loading"
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin, once."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True, name="warm-up")
+                self._thread.start()
+
+    def status(self) -> dict[str, object]:
+        """What to show, and whether that is the last word."""
+        self.start()
+        assert self._thread is not None, "just started"
+        return {"text": self._text, "ready": not self._thread.is_alive()}
+
+    def _work(self) -> None:
+        try:
+            target = self._library.load(self._form.target, self._say)
+            if strategy(self._form.strategy).needs_assistant and self._form.assistant:
+                self._library.load(self._form.assistant, self._say)
+        except InvalidRequest as error:
+            self._say(str(error))
+            return
+        except Exception as error:  # a page without its default models still opens, and says why
+            self._say(f"{self._form.target} could not be loaded: {type(error).__name__}: {error}")
+            return
+        entry = CATALOGUE.get(self._form.target)
+        title = entry.title if entry else target.name
+        threads = torch.get_num_threads()
+        self._say(
+            f"{title} is loaded, {threads} thread{'' if threads == 1 else 's'}. {exactness(target.dtype)}"
+        )
+
+    def _say(self, text: str) -> None:
+        self._text = text

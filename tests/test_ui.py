@@ -1,0 +1,173 @@
+"""The page without a browser: the form, the runs, and the API as a client sees it."""
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio_client import Client
+from served import served
+
+from playground.models import Library
+from playground.trace import InvalidRequest
+from playground.ui import runs as runs_module
+from playground.ui.form import Form, field_of, lines
+from playground.ui.runs import Runs
+from strategies import STRATEGIES
+
+Folders = tuple[Path, Path]
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library("float32")
+
+
+def form(folders: Folders, **values: Any) -> Form:
+    target, assistant = map(str, folders)
+    return Form(**{"prompt": "Once", "target": target, "assistant": assistant, "max_new_tokens": 24} | values)
+
+
+def messages(runs: Runs, one: Form, name: str = "a") -> list[dict[str, Any]]:
+    return [json.loads(text) for text in runs.stream(name, one)]
+
+
+def reasons(got: list[dict[str, Any]]) -> set[str]:
+    return {reason for m in got for _, reason, *_ in m.get("ended", [])}
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_registered_strategy_streams_whole_runs(name: str, tiny_folders: Folders, library: Library) -> None:
+    got = messages(Runs(library), form(tiny_folders, strategy=name))
+    assert [m["seq"] for m in got] == list(range(len(got)))
+    assert got[-1]["done"] and reasons(got) <= {"length", "stop_token"}
+    lanes = next(m["begin"]["lanes"] for m in got if "begin" in m)
+    assert len(lanes) == (2 if STRATEGIES[name].drafts else 1)
+    if len(lanes) == 2:
+        assert got[-1]["agree"]["parted"] is None  # float32, temperature 0: the same text
+
+
+def test_a_stop_ends_the_run_within_a_round(tiny_folders: Folders, library: Library) -> None:
+    runs = Runs(library)
+    stream = runs.stream("a", form(tiny_folders, max_new_tokens=400, prompt="Once more"))
+    got = []
+    for text in stream:
+        got.append(json.loads(text))
+        if got[-1].get("rounds"):
+            runs.stop("a")
+    assert reasons(got) == {"stopped"} and got[-1]["done"]
+    assert threading.active_count() == len(threading.enumerate())
+    assert not [t for t in threading.enumerate() if t.name == "run"]
+
+
+def test_a_run_that_was_stopped_while_it_waited_ends_at_its_start(tiny_folders: Folders, library: Library) -> None:
+    runs = Runs(library)
+    runs.stop("a")
+    assert reasons(messages(runs, form(tiny_folders))) == {"stopped"}
+
+
+def test_closing_the_stream_ends_the_run_and_waits_for_its_last_step(tiny_folders: Folders, library: Library) -> None:
+    stream = Runs(library).stream("a", form(tiny_folders, max_new_tokens=400))
+    next(stream)
+    stream.close()
+    assert not [t for t in threading.enumerate() if t.name == "run"]
+
+
+def test_a_run_has_a_time_budget(tiny_folders: Folders, library: Library) -> None:
+    got = messages(Runs(library, budget_seconds=0.0), form(tiny_folders, max_new_tokens=400))
+    assert reasons(got) == {"time"}
+
+
+def test_what_was_missed_can_be_asked_for_again(tiny_folders: Folders, library: Library) -> None:
+    runs = Runs(library)
+    sent = list(runs.stream("a", form(tiny_folders)))
+    assert runs.backfill("a", 2) == sent[2:]
+    assert runs.backfill("nobody", 0) == []
+
+
+def test_a_name_runs_once(tiny_folders: Folders, library: Library) -> None:
+    runs = Runs(library)
+    list(runs.stream("a", form(tiny_folders)))
+    with pytest.raises(InvalidRequest, match="'a'"):
+        next(runs.stream("a", form(tiny_folders)))
+    with pytest.raises(InvalidRequest, match="characters"):
+        next(runs.stream("", form(tiny_folders)))
+
+
+def test_only_the_latest_runs_are_kept(tiny_folders: Folders, library: Library, monkeypatch: Any) -> None:
+    monkeypatch.setattr(runs_module, "KEPT_RUNS", 2)
+    runs = Runs(library)
+    for name in ("a", "b", "c"):
+        list(runs.stream(name, form(tiny_folders, max_new_tokens=2)))
+    assert runs.backfill("a", 0) == [] and runs.backfill("c", 0) != []
+
+
+@pytest.mark.parametrize(
+    ("values", "control", "said"),
+    [
+        ({"prompt": "   "}, "prompt", "type something"),
+        ({"k": 99}, "k", "99"),
+        ({"k": None}, "k", "empty"),
+        ({"temperature": -1}, "temperature", "-1"),
+        ({"max_new_tokens": 0}, "max_new_tokens", "0"),
+        ({"top_p": 0}, "top_p", "0"),
+        ({"min_p": 1}, "min_p", "1"),
+        ({"seed": -3}, "seed", "-3"),
+        ({"seed": 0.5}, "seed", "0.5"),
+        ({"target": "nowhere"}, "target", "nowhere"),
+        ({"assistant": "nobody"}, "assistant", "nobody"),
+        ({"settings": {"confidence": 2.0}}, "assistant-confidence", "2.0"),
+    ],
+)
+def test_an_error_names_the_value_and_its_control(
+    values: dict[str, Any], control: str, said: str, tiny_folders: Folders, library: Library
+) -> None:
+    last = messages(Runs(library), form(tiny_folders, **values))[-1]
+    assert last["done"] and said in last["error"] and last["field"] == control
+
+
+def test_a_broken_run_says_so_and_ends(tiny_folders: Folders, library: Library, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Runs, "_decode", lambda *_: 1 / 0)
+    last = messages(Runs(library), form(tiny_folders))[-1]
+    assert last["done"] and "ZeroDivisionError" in last["error"]
+
+
+def test_an_error_about_no_control_points_at_none(tiny_folders: Folders) -> None:
+    assert field_of("The run broke", form(tiny_folders)) == ""
+
+
+def test_entries_are_lines_with_newlines_written_out() -> None:
+    assert lines("a\n\n b\nc\\nd\\\\n") == ("a", " b", "c\nd\\n")
+    assert lines(None) == ()
+
+
+def test_a_client_streams_the_pages_messages(tiny_folders: Folders) -> None:
+    with served(tiny_folders) as (url, _):
+        client = Client(url, verbose=False)
+        target, assistant = map(str, tiny_folders)
+        job = client.submit(
+            "Once", "assistant", target, assistant, max_new_tokens=12, more={"chat": False}, api_name="/run"
+        )
+        got = [json.loads(text) for text in job]
+        assert [m["seq"] for m in got] == list(range(len(got)))
+        assert got[-1]["done"] and got[-1]["numbers"]["emitted"] == 12
+        bad = [json.loads(text) for text in client.submit("", api_name="/run")]
+        assert "empty" in bad[-1]["error"]
+
+
+def test_a_client_that_cancels_leaves_no_run_behind(tiny_folders: Folders) -> None:
+    with served(tiny_folders) as (url, _):
+        client = Client(url, verbose=False)
+        target, assistant = map(str, tiny_folders)
+        job = client.submit(
+            "Once", "assistant", target, assistant, max_new_tokens=450, more={"chat": False}, api_name="/run"
+        )
+        deadline = time.monotonic() + 20
+        while not job.outputs() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        job.cancel()
+        while [t for t in threading.enumerate() if t.name == "run"] and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not [t for t in threading.enumerate() if t.name == "run"]
