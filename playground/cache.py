@@ -18,9 +18,11 @@ class GrowingLayer(DynamicLayer):
     """A DynamicLayer that writes into a buffer with room to spare; the library's copies all keys and values at
     every step."""
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
+    _key_buffer: Tensor
+    _value_buffer: Tensor
+    is_initialized: bool
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append [1, heads, n, d] and return all keys and values so far."""
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
@@ -92,7 +94,7 @@ class PrefixModel:
         extra = len(self.ids) - length
         if extra <= 0:
             return
-        if self._sliding and length < self._floor or length == 0:
+        if (self._sliding and length < self._floor) or length == 0:
             self._reset()
             return
         self._cache.crop(-extra)

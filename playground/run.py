@@ -13,8 +13,6 @@ from playground.trace import Event, InvalidRequest, Request
 from strategies import Context, strategy
 from strategies.base import drafter_rng
 
-DRAWN_WITH_DEFAULTS = ("max_new_tokens", "k", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -70,8 +68,14 @@ def prepare(
     assistant_name = (assistant or DEFAULT_ASSISTANT) if chosen.needs_assistant else None
     # A request with a stand-in prompt: every other value is checked before anything is loaded.
     draft = Request(
-        prompt_ids=(0,), strategy=strategy_name, settings=settled, target=target, assistant=assistant_name,
-        prompt=prompt, chat=chat, **values,
+        prompt_ids=(0,),
+        strategy=strategy_name,
+        settings=settled,
+        target=target,
+        assistant=assistant_name,
+        prompt=prompt,
+        chat=chat,
+        **values,
     )
     find(target)
     if assistant_name is not None:
@@ -83,6 +87,24 @@ def prepare(
         draft,
         prompt_ids=loaded.prompt_ids(prompt, chat),
         stop_ids=draft.stop_ids or loaded.stop_ids,
-        banned_ids=tuple(sorted({i for word in banned for i in loaded.tokenizer(word, add_special_tokens=False)["input_ids"]})) or draft.banned_ids,
+        banned_ids=banned_ids(loaded, banned) or draft.banned_ids,
     )
     return Prepared(request, loaded, helper)
+
+
+def banned_ids(target: Loaded, words: tuple[str, ...]) -> tuple[int, ...]:
+    """The tokens of those words, at the start of a text and after a space.
+
+    Raises:
+        InvalidRequest: a word is more than one token, so that no single id can be banned for it.
+    """
+    found: set[int] = set()
+    for word in words:
+        spellings = [target.tokenizer(s, add_special_tokens=False)["input_ids"] for s in (word, f" {word}")]
+        single = {ids[0] for ids in spellings if len(ids) == 1}
+        if not single:
+            raise InvalidRequest(
+                f"The banned word {word!r} is {len(spellings[0])} tokens of {target.name}: ban one that is a single token."
+            )
+        found |= single
+    return tuple(sorted(found))

@@ -7,6 +7,7 @@ drafter's, both after the same logits processors; [n, V] is n positions over a v
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,7 +68,7 @@ class Law:
                 return few
         return self._softmax(scores, [TopPLogitsWarper(self._top_p)] if self._top_p < 1 else [])
 
-    def _softmax(self, scores: Tensor, first: Sequence[Callable] = ()) -> Tensor:
+    def _softmax(self, scores: Tensor, first: Sequence[Callable[..., Any]] = ()) -> Tensor:
         for processor in (*first, *self._min_p):
             scores = processor(None, scores)
         return scores.softmax(-1)

@@ -77,21 +77,41 @@ class Request:
 
     def __post_init__(self) -> None:
         ids_ok = all(_is_int(i) and i >= 0 for i in self.prompt_ids)
-        _need(bool(self.prompt_ids) and ids_ok, "the prompt", self.prompt or self.prompt_ids,
-              "at least one token long: type something to continue")
-        _need(_is_int(self.max_new_tokens) and 1 <= self.max_new_tokens <= 100_000,
-              "max_new_tokens", self.max_new_tokens, "a whole number from 1 to 100000")
+        _need(
+            bool(self.prompt_ids) and ids_ok,
+            "the prompt",
+            self.prompt or self.prompt_ids,
+            "at least one token long: type something to continue",
+        )
+        _need(
+            _is_int(self.max_new_tokens) and 1 <= self.max_new_tokens <= 100_000,
+            "max_new_tokens",
+            self.max_new_tokens,
+            "a whole number from 1 to 100000",
+        )
         _need(_is_int(self.k) and 1 <= self.k <= MAX_K, "K", self.k, f"a whole number from 1 to {MAX_K}")
-        _need(_is_number(self.temperature) and 0 <= self.temperature <= 10,
-              "temperature", self.temperature, "a number from 0 (greedy) to 10")
+        _need(
+            _is_number(self.temperature) and 0 <= self.temperature <= 10,
+            "temperature",
+            self.temperature,
+            "a number from 0 (greedy) to 10",
+        )
         _need(_is_int(self.top_k) and self.top_k >= 0, "top_k", self.top_k, "0 (off) or a positive whole number")
         _need(_is_number(self.top_p) and 0 < self.top_p <= 1, "top_p", self.top_p, "above 0 and at most 1 (off)")
         _need(_is_number(self.min_p) and 0 <= self.min_p < 1, "min_p", self.min_p, "at least 0 (off) and below 1")
-        _need(_is_number(self.repetition_penalty) and 0 < self.repetition_penalty <= 10,
-              "repetition_penalty", self.repetition_penalty, "above 0 and at most 10; 1 is off")
+        _need(
+            _is_number(self.repetition_penalty) and 0 < self.repetition_penalty <= 10,
+            "repetition_penalty",
+            self.repetition_penalty,
+            "above 0 and at most 10; 1 is off",
+        )
         _need(_is_int(self.seed) and 0 <= self.seed < 2**63, "seed", self.seed, "a whole number from 0 to 2^63 - 1")
-        _need(all(isinstance(s, str) and s for s in self.stop_strings), "stop_strings", self.stop_strings,
-              "non-empty texts")
+        _need(
+            all(isinstance(s, str) and s for s in self.stop_strings),
+            "stop_strings",
+            self.stop_strings,
+            "non-empty texts",
+        )
 
     def setting(self, name: str, default: Setting) -> Setting:
         """The strategy's setting of that name, or `default`."""

@@ -50,7 +50,8 @@ class AssistantDrafter:
             k = min(k, self._length)
         if self._model.context is not None:
             k = min(k, self._model.context - len(ids) + 1)
-        prefix, draft = self._readable(ids), []
+        prefix = self._readable(ids)
+        draft: list[int] = []
         all_scores: list[Tensor] = []
         all_q: list[Tensor] = []
         for _ in range(k):
@@ -95,7 +96,9 @@ class AssistantDrafter:
 
 def _check(target: "Loaded", assistant: "Loaded | None") -> None:
     if assistant is None:
-        raise InvalidRequest("The strategy assistant needs an assistant model: choose one, for example smollm2-drafter.")
+        raise InvalidRequest(
+            "The strategy assistant needs an assistant model: choose one, for example smollm2-drafter."
+        )
     same_vocabulary(target, assistant)
 
 

@@ -1,6 +1,7 @@
 """Stand-ins: models that follow a script, tiny real models, a small byte-level tokenizer."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,9 @@ class ScriptedDrafter:
 def table_logits(vocab: int, seed: int, order: int = 2, scale: float = 2.0) -> Callable[[tuple[int, ...]], Tensor]:
     """Logits that depend on the last `order` tokens only: a small random Markov model."""
 
-    def logits_of(prefix: tuple[int, ...]) -> Tensor:
-        generator = torch.Generator().manual_seed(hash((seed, prefix[-order:])) % 2**31)
+    @cache
+    def tail_logits(tail: tuple[int, ...]) -> Tensor:
+        generator = torch.Generator().manual_seed(hash((seed, tail)) % 2**31)
         return scale * torch.randn(vocab, generator=generator)
 
-    return logits_of
+    return lambda prefix: tail_logits(prefix[-order:])

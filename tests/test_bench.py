@@ -185,7 +185,9 @@ def test_the_command_prints_a_row_a_strategy_and_kind(
     assert main([*args, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    rows = json.loads(out)["rows"]
+    printed = json.loads(out)
+    rows = printed["rows"]
+    assert (printed["settings"]["target"], printed["settings"]["assistant"]) == (target, assistant)
     assert [list(row) for row in rows] == [ROW] * len(rows)
     cells = {(row["strategy"], row["kind"]): row for row in rows}
     assert set(cells) == {(s, k) for s in STRATEGIES for k in ("copy", "chat", ALL)}

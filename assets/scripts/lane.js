@@ -20,6 +20,10 @@ export class Lane {
       if (span) this.choose(span);
     });
     this.box.addEventListener("keydown", (event) => this.walk(event));
+    this.box.addEventListener("scroll", () => {
+      const { scrollHeight, scrollTop, clientHeight } = this.box;
+      this.follows = scrollHeight - scrollTop - clientHeight < NEAR_BOTTOM;
+    });
     this.reset("");
   }
 
@@ -29,6 +33,7 @@ export class Lane {
     this.inBlock = 0;
     this.chosen = null;
     this.follows = true;
+    this.scrolling = null;
     this.end.textContent = "";
     this.speed.textContent = "";
     this.clock.textContent = "";
@@ -46,15 +51,17 @@ export class Lane {
     this.root.setAttribute("aria-label", title);
   }
 
-  // Append rounds; scroll along unless the reader has scrolled up.
   append(rounds) {
-    if (!rounds.length) return;
-    const box = this.box;
-    const follow = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_BOTTOM;
     for (const round of rounds) {
       round[2].forEach((token, position) => this.add(token, round, position));
     }
-    if (follow) box.scrollTop = box.scrollHeight;
+    if (rounds.length && this.follows && !this.scrolling) this.scrolling = requestAnimationFrame(() => this.scroll());
+  }
+
+  // Along with the text, unless the reader has scrolled up. Once a frame: each time costs a layout.
+  scroll() {
+    this.scrolling = null;
+    if (this.follows) this.box.scrollTop = this.box.scrollHeight;
   }
 
   add(token, round, position) {

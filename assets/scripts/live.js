@@ -39,7 +39,7 @@ class LiveView {
     this.run = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
     this.next = 0;
     this.waiting = new Map();
-    this.filling = false;
+    this.filling = null;
     this.costs = [];
     this.setRunning(true);
     this.card.close();
@@ -70,7 +70,8 @@ class LiveView {
   // The event of the run is over, with or without its last message.
   async ended() {
     if (!this.running) return;
-    await this.backfill();
+    await this.filling;
+    if (this.running) await this.backfill();
     if (!this.running) return;
     this.showError("The connection to the run was lost. Press Run to start again.", "");
     this.setRunning(false);
@@ -94,21 +95,22 @@ class LiveView {
     }
   }
 
-  async backfill() {
-    if (this.filling) return;
-    this.filling = true;
-    const run = this.run;
-    try {
-      const texts = await this.server.backfill([run, this.next]);
-      if (run !== this.run) return;
-      for (const text of texts) {
-        const message = JSON.parse(text);
-        if (message.seq >= this.next) this.waiting.set(message.seq, message);
-      }
-      this.drain();
-    } finally {
-      if (run === this.run) this.filling = false;
+  // Ask for what is missing; one question at a time.
+  backfill() {
+    this.filling ??= this.askAgain(this.run).finally(() => {
+      this.filling = null;
+    });
+    return this.filling;
+  }
+
+  async askAgain(run) {
+    const texts = await this.server.backfill([run, this.next]);
+    if (run !== this.run) return;
+    for (const text of texts) {
+      const message = JSON.parse(text);
+      if (message.seq >= this.next) this.waiting.set(message.seq, message);
     }
+    this.drain();
   }
 
   apply(message) {
@@ -122,7 +124,8 @@ class LiveView {
     this.costs.push([performance.now() - begin, (message.rounds ?? []).length]);
   }
 
-  start({ lanes, greedy }, dtype) {
+  start({ lanes, greedy, verdicts }, dtype) {
+    this.verdicts = verdicts;
     this.greedy = greedy;
     this.dtype = dtype;
     this.active = this.lanes.slice(-lanes.length);
@@ -248,10 +251,10 @@ function listenToKeys(view) {
   });
 }
 
-// On a phone the controls would cover the page.
+// On a phone the controls would fill the first screen.
 function foldControls() {
-  const side = document.getElementById("sp-side");
-  if (window.innerWidth <= 768 && side?.classList.contains("open")) side.querySelector(".toggle-button").click();
+  const label = document.querySelector("#sp-settings > button.label-wrap.open");
+  if (window.innerWidth <= 768) label?.click();
 }
 
 export function mount(element, { html, skeletons, plotlyUrl, server, watch, value }) {

@@ -16,8 +16,8 @@ from transformers import PreTrainedTokenizerBase
 from playground.training.prompts import BenchFilter
 from playground.training.shards import Sample, read_shard, training_dir
 
-KEEP = 16
-SMALLEST = 2e-3
+KEEP = 10
+SMALLEST = 4e-3
 SHARPEN = 0.3
 
 

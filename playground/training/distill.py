@@ -88,7 +88,7 @@ class Schedule:
 
     minutes: float
     warm_up: float = 1.0
-    decay_share: float = 0.3
+    decay_share: float = 0.35
 
     def factor(self, spent: float) -> float:
         """`spent` and `warm_up` are in minutes."""

@@ -79,6 +79,8 @@ def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
     first.o_proj.weight[:, :dim] = 0
     first.o_proj.weight[where, torch.arange(SKETCH)] = 0.1
 
+    # What is copied is whitened, so that the token itself wins over the long ones.
+    whiten = 0.05 / table.std(0)
     for head in range(3):
         rows = slice(head * dim, (head + 1) * dim)
         for projection in (second.q_proj, second.k_proj, second.v_proj):
@@ -86,11 +88,11 @@ def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
         second.q_proj.weight[head * dim + slow] = MATCH * sketch
         second.k_proj.weight[head * dim + slow, where] = MATCH
         copied = torch.arange(head * dim, min((head + 1) * dim, int(where[0])))
-        second.v_proj.weight[copied, copied] = 1.0
+        second.v_proj.weight[copied, copied] = whiten[copied]
         second.o_proj.weight[:, rows] = 0
-        second.o_proj.weight[copied, copied] = COPY
+        second.o_proj.weight[copied, copied] = COPY * whiten[copied]
     drafter.model.norm.weight.fill_(FINAL)
     drafter.model.norm.weight[where] = FINAL / 2
 
 
-MATCH, COPY, FINAL, LOCK = 2.0, 0.15, 3.0, 80.0
+MATCH, COPY, FINAL, LOCK = 3.0, 0.4, 1.5, 80.0

@@ -46,32 +46,39 @@ def build(
     runs = runs or Runs(library)
     warm_up = warm_up or WarmUp(library, start)
     with gr.Blocks(title="Speculative decoding playground", analytics_enabled=False, fill_width=True) as demo:
-        with gr.Sidebar(width=300, elem_id="sp-side"):
-            chosen = controls(start)
-        gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
-        with gr.Row(elem_id="sp-ask", equal_height=True):
-            prompt = gr.Textbox(
-                start.prompt, label="Prompt", lines=3, max_lines=3, show_label=False, container=False, scale=1,
-                placeholder="Type something for the target to answer", elem_id="sp-prompt",
-            )  # fmt: skip
-            with gr.Column(scale=0, min_width=120, elem_id="sp-buttons"):
-                # Off until the scripts are there; from then on these two belong to them.
-                run = gr.Button("Run", variant="primary", elem_id="sp-run", interactive=False)
-                stop = gr.Button("Stop", elem_id="sp-stop", interactive=False)
-        with gr.Row(elem_id="sp-under"):
-            gr.Examples(
-                [[e.prompt] for e in offered], [prompt], label="Examples", cache_examples=False,
-                example_labels=[e.name for e in offered], elem_id="sp-examples", api_visibility="private",
-            )  # fmt: skip
-            with gr.Row(elem_id="sp-switches"):
-                baseline = gr.Checkbox(
-                    start.baseline, label="compare with plain decoding", container=False, elem_id="sp-baseline"
-                )
-                hide = gr.Checkbox(False, label="hide rejected and discarded", container=False, elem_id="sp-hide")
-        view = LiveView(_server_functions(runs, warm_up), elem_id="sp-view")
-        hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
-        _connect(runs, chosen, prompt, baseline, run, stop, view)
+        # Not gr.Sidebar: its style sheet makes the browser look through the whole page at every token.
+        with gr.Row(elem_id="sp-page"):
+            with gr.Column(scale=0, min_width=280, elem_id="sp-side"), gr.Accordion("Settings", elem_id="sp-settings"):
+                chosen = controls(start)
+            with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
+                _main(runs, warm_up, chosen, start, offered)
     return demo
+
+
+def _main(runs: Runs, warm_up: WarmUp, chosen: Controls, start: Form, offered: list[Example]) -> None:
+    gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
+    with gr.Row(elem_id="sp-ask", equal_height=True):
+        prompt = gr.Textbox(
+            start.prompt, label="Prompt", lines=3, max_lines=3, show_label=False, container=False, scale=1,
+            placeholder="Type something for the target to answer", elem_id="sp-prompt",
+        )  # fmt: skip
+        with gr.Column(scale=0, min_width=120, elem_id="sp-buttons"):
+            # Off until the scripts are there; from then on these two belong to them.
+            run = gr.Button("Run", variant="primary", elem_id="sp-run", interactive=False)
+            stop = gr.Button("Stop", elem_id="sp-stop", interactive=False)
+    with gr.Row(elem_id="sp-under"):
+        gr.Examples(
+            [[e.prompt] for e in offered], [prompt], label="Examples", cache_examples=False,
+            example_labels=[e.name for e in offered], elem_id="sp-examples", api_visibility="private",
+        )  # fmt: skip
+        with gr.Row(elem_id="sp-switches"):
+            baseline = gr.Checkbox(
+                start.baseline, label="compare with plain decoding", container=False, elem_id="sp-baseline"
+            )
+            hide = gr.Checkbox(False, label="hide rejected and discarded", container=False, elem_id="sp-hide")
+    view = LiveView(_server_functions(runs, warm_up), elem_id="sp-view")
+    hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
+    _connect(runs, chosen, prompt, baseline, run, stop, view)
 
 
 def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:
