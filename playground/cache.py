@@ -1,7 +1,7 @@
 """A model that follows a token prefix: crop the cache to the longest common prefix, feed the rest."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 # One model pass at a time: two busy thread pools on few cores make each other wait at every parallel region.
 # Whoever steps a run holds it around the step; no clock of the engine runs while it waits.
 PASS_LOCK = threading.Lock()
+SPARE_ROWS = 512
 
 
 class GrowingLayer(DynamicLayer):
@@ -55,9 +56,12 @@ class PrefixModel:
         UncroppableCache: the model keeps a recurrent state that cannot be taken back.
     """
 
-    def __init__(self, model: Any, name: str = "the model") -> None:
+    def __init__(self, model: Any, name: str = "the model", draft_vocabulary: tuple[int, ...] | None = None) -> None:
         self.model = model
         self.name = name
+        self.draft_vocabulary = draft_vocabulary
+        self._scored: set[int] = set()  # empty: all
+        self._rows, self._few_weights = torch.zeros(0, dtype=torch.long), model.get_output_embeddings().weight[:0]
         config = model.config.get_text_config(decoder=True)
         self.vocab_size: int = int(model.get_output_embeddings().weight.shape[0])
         limit = getattr(config, "max_position_embeddings", None)
@@ -86,9 +90,40 @@ class PrefixModel:
         self._crop(same)
         same = len(self.ids)
         fed = torch.tensor([list(ids[same:])], device=self.model.device)
-        out = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep)
+        if self._scored:
+            logits = self._few_logits(fed, keep)
+        else:
+            logits = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep).logits[0, -keep:]
         self.ids = list(ids)
-        return out.logits[0, -keep:].float().cpu()
+        return logits.float().cpu()
+
+    def limit_to(self, ids: Iterable[int]) -> None:
+        """From now on score only these tokens, and those of earlier calls; all others get minus infinity.
+
+        The output layer of a small model is most of its weights, and its rows are read at every pass. For models
+        whose logits are output layer times last hidden state, without scaling or capping.
+        """
+        new = [i for i in dict.fromkeys(ids) if i not in self._scored]
+        if not new:
+            return
+        weight = self.model.get_output_embeddings().weight
+        start, end = len(self._scored), len(self._scored) + len(new)
+        if end > len(self._rows):
+            room = end + SPARE_ROWS
+            rows, few = self._rows, self._few_weights
+            self._rows, self._few_weights = rows.new_zeros(room), weight.new_zeros((room, weight.shape[1]))
+            self._rows[:start], self._few_weights[:start] = rows[:start], few[:start]
+        self._rows[start:end] = torch.tensor(new)
+        self._few_weights[start:end] = weight[self._rows[start:end]]
+        self._scored.update(new)
+
+    def _few_logits(self, fed: Tensor, keep: int) -> Tensor:
+        out = self.model.base_model(input_ids=fed, cache=self._cache, use_cache=True)
+        n = len(self._scored)
+        few = torch.nn.functional.linear(out.last_hidden_state[0, -keep:], self._few_weights[:n])
+        logits = few.new_full((keep, self.vocab_size), -torch.inf)
+        logits[:, self._rows[:n]] = few
+        return logits
 
     def _crop(self, length: int) -> None:
         extra = len(self.ids) - length

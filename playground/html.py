@@ -46,7 +46,7 @@ def live_view() -> str:
     """The live view before any run: two lanes, legend, numbers, plots, the card of a token."""
     return (
         '<p class="sp-error" role="alert" hidden></p>'
-        '<p class="sp-status" role="status"></p>'
+        '<div class="sp-line"><p class="sp-status" role="status"></p><p class="sp-machine"></p></div>'
         f'<div class="sp-lanes">{_lane(0)}{_lane(1)}</div>'
         f"{legend()}{_strip()}{_plots()}{_card()}"
     )
@@ -87,7 +87,7 @@ def _strip() -> str:
 def _plots() -> str:
     figures = "".join(
         f'<figure class="sp-panel" data-panel="{name}"><figcaption>{escape(title)}</figcaption>'
-        f'<div class="sp-plot"></div><p class="sp-empty">{escape(about)}</p></figure>'
+        f'<ul class="sp-keys"></ul><div class="sp-plot"></div><p class="sp-empty">{escape(about)}</p></figure>'
         for name, title, about in PANELS
     )
     return f'<div class="sp-plots">{figures}</div>'

@@ -4,6 +4,7 @@ A `Tally` holds sums only, so that a live view can add a round at a time; every 
 from it when asked for, and is None where it is not defined. DEFINITIONS is what the page says.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -61,7 +62,7 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
 
 
 def _ratio(a: float, b: float) -> float | None:
-    return a / b if b > 0 else None
+    return a / b if b > 0 and math.isfinite(a / b) else None
 
 
 @dataclass(slots=True)
@@ -194,9 +195,9 @@ class Tally:
 
     def measured_speedup(self, plain: "Tally | None") -> float | None:
         """Plain seconds per token / this run's seconds per token; None without a plain lane."""
-        if plain is None or not (plain.emitted and self.emitted and self.decode_seconds):
+        if plain is None or not plain.decode_seconds:
             return None
-        return (plain.decode_seconds / plain.emitted) / (self.decode_seconds / self.emitted)
+        return _ratio(plain.decode_seconds * self.emitted, plain.emitted * self.decode_seconds)
 
     def predicted_speedup(self, plain: "Tally | None" = None, measured_verify: bool = False) -> float | None:
         """Theorem 3.8 on this run's alpha (tested acceptance rate where there is no q), draft lengths and

@@ -3,6 +3,7 @@
 Loaded models are shared between users and never changed; caches belong to a run (playground.cache).
 """
 
+import json
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from playground.cache import PrefixModel
 from playground.trace import InvalidRequest
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+DRAFT_VOCABULARY = "draft_vocabulary.json"
 Progress = Callable[[str], None]
 
 
@@ -36,7 +38,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model in memory with its tokenizer. `stop_ids` end its text; `chat` says that it has a template."""
+    """A model in memory with its tokenizer. `stop_ids` end its text; `chat` says that it has a template.
+    `draft_vocabulary` holds the ids that its drafts may be limited to; None: it came with no such list."""
 
     name: str
     model: Any
@@ -45,10 +48,11 @@ class Loaded:
     stop_ids: tuple[int, ...]
     chat: bool
     parameters: int
+    draft_vocabulary: tuple[int, ...] | None = None
 
     def follow(self) -> PrefixModel:
         """A fresh cache over the shared weights, for one run."""
-        return PrefixModel(self.model, self.name)
+        return PrefixModel(self.model, self.name, self.draft_vocabulary)
 
     def prompt_ids(self, prompt: str, chat: bool) -> tuple[int, ...]:
         """The prompt as the model reads it: in its chat template where it has one and `chat` is on,
@@ -167,10 +171,20 @@ def load(name: str, folder: Path, dtype: str | None = None) -> Loaded:
         ).eval()
     except (OSError, ValueError, KeyError) as error:
         raise InvalidRequest(f"{name} could not be loaded as a causal language model: {error}") from error
-    return wrap(name, model, tokenizer)
+    return wrap(name, model, tokenizer, _draft_vocabulary(name, folder))
 
 
-def wrap(name: str, model: Any, tokenizer: Any) -> Loaded:
+def _draft_vocabulary(name: str, folder: Path) -> tuple[int, ...] | None:
+    path = folder / DRAFT_VOCABULARY
+    if not path.is_file():
+        return None
+    ids = json.loads(path.read_text())
+    if not (isinstance(ids, list) and ids and all(isinstance(i, int) and i >= 0 for i in ids)):
+        raise InvalidRequest(f"{name} has a {DRAFT_VOCABULARY} that is no list of token ids: remove it.")
+    return tuple(ids)
+
+
+def wrap(name: str, model: Any, tokenizer: Any, draft_vocabulary: tuple[int, ...] | None = None) -> Loaded:
     """A model that is in memory already, for the playground."""
     eos = model.generation_config.eos_token_id if model.generation_config is not None else None
     stop_ids = () if eos is None else (eos,) if isinstance(eos, int) else tuple(eos)
@@ -182,6 +196,7 @@ def wrap(name: str, model: Any, tokenizer: Any) -> Loaded:
         stop_ids=stop_ids,
         chat=bool(getattr(tokenizer, "chat_template", None)),
         parameters=sum(p.numel() for p in model.parameters()),
+        draft_vocabulary=draft_vocabulary,
     )
 
 

@@ -42,7 +42,7 @@ class Choice:
                 raise InvalidRequest(f"{self.name} is {value!r}; it must be one of {', '.join(allowed)}.")
             return str(value)
         whole = isinstance(self.default, int)
-        if isinstance(value, bool) or not isinstance(value, int | float) or (whole and value != int(value)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or (whole and not float(value).is_integer()):
             raise InvalidRequest(f"{self.name} is {value!r}; it must be a {'whole ' if whole else ''}number.")
         low, high = self.minimum, self.maximum
         if (low is not None and not value >= low) or (high is not None and not value <= high):

@@ -154,6 +154,8 @@ def test_a_client_streams_the_pages_messages(folders: Folders) -> None:
         got = [json.loads(text) for text in job]
         assert [m["seq"] for m in got] == list(range(len(got)))
         assert got[-1]["done"] and got[-1]["numbers"]["emitted"] == 12
+        odd = [json.loads(text) for text in client.submit("Once", more={"colour": 1}, api_name="/run")]
+        assert "colour" in odd[-1]["error"]
         bad = [json.loads(text) for text in client.submit("", api_name="/run")]
         assert "empty" in bad[-1]["error"]
 

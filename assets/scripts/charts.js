@@ -16,6 +16,7 @@ export class Charts {
     this.timer = null;
     this.titles = [];
     this.reset([]);
+    this.panels.forEach((panel) => showKeys(panel, skeletons[panel.dataset.panel].data));
     const watcher = new IntersectionObserver((entries) => {
       for (const entry of entries) this.visible[entry.isIntersecting ? "add" : "delete"](entry.target);
       this.schedule();
@@ -178,6 +179,19 @@ const FILL = {
   },
 };
 
+// What each colour and line is: beside the title, where it takes no room from the plot.
+function showKeys(panel, traces) {
+  if (traces.length < 2) return;
+  const keys = traces.map((trace) => {
+    const key = document.createElement("li");
+    key.className = trace.type === "bar" ? "bar" : `line ${trace.line.dash}`;
+    key.style.setProperty("--key", `var(--sp-${trace.meta.colour})`);
+    key.textContent = trace.name;
+    return key;
+  });
+  panel.querySelector(".sp-keys").replaceChildren(...keys);
+}
+
 const shortTitles = (titles) => titles.map((title) => title.split(/[ ,]/)[0]);
 
 // The first lane on top; a lane without bars keeps its row.
@@ -201,6 +215,8 @@ function dress(figure, style) {
     else trace.line = { ...trace.line, color: own };
   }
   const { layout } = figure;
+  layout.showlegend = false;
+  layout.margin = { l: 44, r: 8, t: 8, b: 36 };
   layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
   layout.font = { family: style.fontFamily, size: 11, color: colour("muted") };
   layout.hoverlabel = { font: { family: style.fontFamily, size: 11 } };

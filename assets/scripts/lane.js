@@ -1,9 +1,10 @@
 // A lane: the tokens of one decode, appended round by round at a cost that does not grow with the run.
 
-import { REFUSED, T, laneText, number, spokenText, verdictOf } from "./text.js";
+import { DRAFTED, REFUSED, T, laneText, number, spokenText, verdictOf } from "./text.js";
 
 const FULL_BLOCK = 48; // a block ends at the next newline after so many tokens,
 const LONGEST_BLOCK = 160; // or here at the latest: its end breaks a line
+const FRESH = 180; // ms that a draft looks like a guess, at most
 const NEAR_BOTTOM = 40; // pixels
 
 export class Lane {
@@ -28,6 +29,8 @@ export class Lane {
   }
 
   reset(placeholder) {
+    clearTimeout(this.settling);
+    this.fresh = [];
     this.box.replaceChildren();
     this.block = null;
     this.inBlock = 0;
@@ -52,10 +55,20 @@ export class Lane {
   }
 
   append(rounds) {
+    if (!rounds.length) return;
+    this.settle();
     for (const round of rounds) {
       round[2].forEach((token, position) => this.add(token, round, position));
     }
-    if (rounds.length && this.follows && !this.scrolling) this.scrolling = requestAnimationFrame(() => this.scroll());
+    this.settling = setTimeout(() => this.settle(), FRESH);
+    if (this.follows && !this.scrolling) this.scrolling = requestAnimationFrame(() => this.scroll());
+  }
+
+  // A draft is first seen as what it is, a guess; then it gets its verdict's look.
+  settle() {
+    clearTimeout(this.settling);
+    for (const span of this.fresh) span.classList.remove("fresh");
+    this.fresh = [];
   }
 
   // Along with the text, unless the reader has scrolled up. Once a frame: each time costs a layout.
@@ -69,6 +82,10 @@ export class Lane {
     const verdict = verdictOf(token);
     const span = document.createElement("span");
     span.className = `t ${verdict}`;
+    if (DRAFTED.has(verdict)) {
+      span.classList.add("fresh");
+      this.fresh.push(span);
+    }
     span.tabIndex = -1;
     span.setAttribute("role", "button");
     span.setAttribute("aria-label", `${spokenText(token[T.text])}, ${verdict}`);
@@ -92,6 +109,7 @@ export class Lane {
   }
 
   finish(emitted, why, tail) {
+    this.settle();
     if (tail) {
       if (!this.block) this.openBlock();
       this.block.append(document.createTextNode(tail));

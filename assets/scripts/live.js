@@ -16,6 +16,7 @@ class LiveView {
     this.root = root;
     this.server = server;
     this.status = root.querySelector(".sp-status");
+    this.machine = root.querySelector(".sp-machine");
     this.error = root.querySelector(".sp-error");
     this.lanesBox = root.querySelector(".sp-lanes");
     this.lanes = [...root.querySelectorAll(".sp-lane")].map(
@@ -116,6 +117,7 @@ class LiveView {
   apply(message) {
     const begin = performance.now();
     if (message.begin) this.start(message.begin, message.dtype);
+    if (message.machine) this.machine.textContent = message.machine;
     if (message.status) this.say(message.status);
     if (message.rounds) this.advance(message);
     for (const [lane, , why, emitted, tail] of message.ended ?? []) this.active[lane].finish(emitted, why, tail);
@@ -221,8 +223,9 @@ class LiveView {
   // Until a run says something else: what is loaded, in which number format, and what that means.
   async watchMachine() {
     for (;;) {
-      const { text, ready } = await this.server.machine_status(null);
+      const { text, machine, ready } = await this.server.machine_status(null);
       if (this.run !== null) return;
+      this.machine.textContent = machine;
       this.say(text);
       if (ready) return;
       await new Promise((resolve) => setTimeout(resolve, STATUS_PAUSE));

@@ -1,6 +1,7 @@
 // How a token's text is shown. Only textContent is ever set: model text is never parsed as HTML.
 
 export const VERDICTS = ["accepted", "rejected", "discarded", "corrected", "bonus", "plain"];
+export const DRAFTED = new Set(["accepted", "rejected", "discarded"]);
 export const REFUSED = new Set(["rejected", "discarded"]);
 
 // Fields of a token in a message, in their order.

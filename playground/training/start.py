@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-SKETCH = 36
+SKETCH = 34
 """Dimensions of the sketch: the rotary pairs that turn by less than half a radian in 200 tokens."""
 
 
@@ -38,9 +38,12 @@ def new_drafter(
 
 
 def _pairs(config: LlamaConfig) -> tuple[Tensor, Tensor]:
-    """Head dimensions of the fast rotary pairs (first halves) and of the slow ones (both)."""
+    """Head dimensions of the fast rotary pairs (first halves) and of the slow ones (both).
+
+    The slowest pair of all is left out; it holds the threshold.
+    """
     half = config.head_dim // 2
-    slow = torch.arange(half - SKETCH // 2, half)
+    slow = torch.arange(half - 1 - SKETCH // 2, half - 1)
     return torch.arange(8), torch.cat([slow, slow + half])
 
 
@@ -81,6 +84,11 @@ def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
 
     # What is copied is whitened, so that the token itself wins over the long ones.
     whiten = 0.05 / table.std(0)
+    whiten[where[0] :] = 0
+    # Where nothing matches well, the heads rest on <|im_start|>, whose value is made zero.
+    rest = whiten.square() * embed[1]
+    rest = rest / (rest @ embed[1])
+    resting = torch.eye(width) - torch.outer(embed[1], rest)
     for head in range(3):
         rows = slice(head * dim, (head + 1) * dim)
         for projection in (second.q_proj, second.k_proj, second.v_proj):
@@ -88,7 +96,9 @@ def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
         second.q_proj.weight[head * dim + slow] = MATCH * sketch
         second.k_proj.weight[head * dim + slow, where] = MATCH
         copied = torch.arange(head * dim, min((head + 1) * dim, int(where[0])))
-        second.v_proj.weight[copied, copied] = whiten[copied]
+        second.q_proj.weight[head * dim + half - 1, constant] = REST
+        second.k_proj.weight[head * dim + half - 1] = REST * rest * embed[1].norm()
+        second.v_proj.weight[copied] = whiten[copied, None] * resting[copied]
         second.o_proj.weight[:, rows] = 0
         second.o_proj.weight[copied, copied] = COPY * whiten[copied]
     drafter.model.norm.weight.fill_(FINAL)
@@ -96,3 +106,4 @@ def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
 
 
 MATCH, COPY, FINAL, LOCK = 3.0, 0.4, 1.5, 80.0
+REST = 2.0

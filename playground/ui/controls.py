@@ -36,24 +36,25 @@ class Controls:
 def controls(defaults: Form) -> Controls:
     """Build them, and what shows and hides them."""
     fields: dict[str, gr.components.Component] = {}
-    fields["target"] = _models("target", "Target", "The model whose text you get. A catalogue name or a local "
-                               "folder.", defaults.target)
+    fields["target"] = _models(
+        "target", "Target", "The model whose text you get. A catalogue name or a local folder.", defaults.target
+    )
     fields["strategy"] = gr.Radio(
         [(f"{s.title}\n{s.about} {s.wins}", s.name) for s in STRATEGIES.values()], value=defaults.strategy,
         label="Strategy", info="Who guesses the next tokens.", elem_id="sp-strategy",
     )  # fmt: skip
     chosen = strategy(defaults.strategy)
-    fields["assistant"] = _models("assistant", "Assistant", "The model that guesses: much smaller than the target, "
-                                  "same tokenizer.", defaults.assistant, visible=chosen.needs_assistant)
+    fields["assistant"] = _models(
+        "assistant",
+        "Assistant",
+        "The model that guesses: much smaller than the target, same tokenizer.",
+        defaults.assistant,
+        visible=chosen.needs_assistant,
+    )
     fields["k"] = gr.Slider(
         1, MAX_K, value=defaults.k, step=1, label="K", info="The most tokens that a round guesses.",
         elem_id="sp-k", visible=chosen.drafts,
     )  # fmt: skip
-    groups, settings = {}, {}
-    for s in STRATEGIES.values():
-        with gr.Group(visible=s is chosen and bool(s.settings), elem_classes="sp-group") as groups[s.name]:
-            for choice in s.settings:
-                settings[s.name, choice.name] = _setting(s.name, choice)
     fields["temperature"] = gr.Slider(
         0, 2, value=defaults.temperature, step=0.05, label="Temperature",
         info="0 is greedy: always the likeliest token. Above, tokens are drawn at random.", elem_id="sp-temperature",
@@ -64,6 +65,11 @@ def controls(defaults: Form) -> Controls:
         1, 1024, value=defaults.max_new_tokens, step=1, label="New tokens, at most",
         info="Where a lane ends if nothing else ends it.", elem_id="sp-max_new_tokens",
     )  # fmt: skip
+    groups, settings = {}, {}
+    for s in STRATEGIES.values():
+        with gr.Group(visible=s is chosen and bool(s.settings), elem_classes="sp-group") as groups[s.name]:
+            for choice in s.settings:
+                settings[s.name, choice.name] = _setting(s.name, choice)
     with gr.Accordion("More settings", open=False, elem_classes="sp-more"):
         fields |= _more(defaults)
     _show_what_applies(fields, groups, sampling)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Progress
 from playground.run import Prepared, prepare
@@ -33,6 +34,18 @@ class Form:
     chat: bool = True
     baseline: bool = True
     settings: Mapping[str, object] = field(default_factory=dict)
+
+    def with_more(self, values: Mapping[str, Any]) -> "Form":
+        """This form with further fields set.
+
+        Raises:
+            InvalidRequest: a name is no field.
+        """
+        names = [f.name for f in fields(self)]
+        unknown = sorted(set(values) - set(names))
+        if unknown:
+            raise InvalidRequest(f"{unknown[0]!r} is no setting; the settings are {', '.join(names)}.")
+        return replace(self, **values)
 
     def prepare(self, library: Library, progress: Progress | None = None) -> Prepared:
         """The checked run, its models loaded.

@@ -10,14 +10,17 @@ import gradio as gr
 
 from playground.html import heading
 from playground.models import ASSETS, Library
+from playground.trace import InvalidRequest
 from playground.ui.controls import Controls, controls
 from playground.ui.form import Form
 from playground.ui.live import LiveView, serve_files
 from playground.ui.runs import Runs
 from playground.ui.theme import CSS_PATHS, theme
 from playground.ui.warmup import WarmUp
+from playground.view import dump
 
 EXAMPLES = ASSETS / "prompts" / "examples.json"
+TITLE = "Speculative decoding playground"
 ICON = ASSETS / "icons" / "icon.png"
 
 
@@ -45,13 +48,12 @@ def build(
     start = start if start.prompt else replace(start, prompt=offered[0].prompt)
     runs = runs or Runs(library)
     warm_up = warm_up or WarmUp(library, start)
-    with gr.Blocks(title="Speculative decoding playground", analytics_enabled=False, fill_width=True) as demo:
-        # Not gr.Sidebar: its style sheet makes the browser look through the whole page at every token.
-        with gr.Row(elem_id="sp-page"):
-            with gr.Column(scale=0, min_width=280, elem_id="sp-side"), gr.Accordion("Settings", elem_id="sp-settings"):
-                chosen = controls(start)
-            with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
-                _main(runs, warm_up, chosen, start, offered)
+    # No gr.Sidebar: its style sheet makes the browser look through the whole page at every token.
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as demo, gr.Row(elem_id="sp-page"):
+        with gr.Column(scale=0, min_width=280, elem_id="sp-side"), gr.Accordion("Settings", elem_id="sp-settings"):
+            chosen = controls(start)
+        with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
+            _main(runs, warm_up, chosen, start, offered)
     return demo
 
 
@@ -121,11 +123,16 @@ def _connect(
         `more` holds further fields of the form (top_k, top_p, min_p, repetition_penalty, verifier, stop_strings,
         banned, chat) and `settings`, those of the strategy.
         """
-        names = {name: value for name, value in (("target", target), ("assistant", assistant)) if value}
-        form = Form(
+        named: dict[str, Any] = {name: value for name, value in (("target", target), ("assistant", assistant)) if value}
+        fixed = Form(
             prompt=prompt, strategy=strategy, k=k, temperature=temperature, max_new_tokens=max_new_tokens, seed=seed,
-            baseline=baseline, **names, **(more or {}),
+            baseline=baseline, **named,
         )  # fmt: skip
+        try:
+            form = fixed.with_more(more or {})
+        except InvalidRequest as error:
+            yield dump({"run": "", "seq": 0, "error": str(error), "field": "", "done": True})
+            return
         yield from runs.stream(uuid.uuid4().hex, form)
 
     gr.api(api, api_name="run", concurrency_limit=1, concurrency_id="run")

@@ -19,6 +19,7 @@ from playground.race import race
 from playground.run import Prepared
 from playground.trace import FinishReason, InvalidRequest
 from playground.ui.form import Form, field_of
+from playground.ui.warmup import machine
 from playground.view import LaneInfo, View, dump
 from strategies import strategy
 
@@ -114,7 +115,7 @@ class Runs:
         lanes = [prepared.plain().events()] if baseline else []
         lanes.append(prepared.events(calibrate=chosen.drafts and not baseline))
         view = View(prepared.target.tokenizer, lane_infos(form, baseline), prepared.request.temperature == 0)
-        run.send({**view.begin(), "status": "Reading the prompt", "dtype": prepared.target.dtype})
+        run.send({**view.begin(), "status": "Reading the prompt", **about(prepared)})
         reason: FinishReason | None = None
         deadline = time.monotonic() + self.budget_seconds
         due = 0.0
@@ -132,6 +133,11 @@ class Runs:
             view.end(reason)
         if view.pending:
             run.send(view.take())
+
+
+def about(prepared: Prepared) -> dict[str, str]:
+    """The number format, and the line that says what runs where."""
+    return {"dtype": prepared.target.dtype, "machine": machine(prepared.target)}
 
 
 def lane_infos(form: Form, baseline: bool) -> tuple[LaneInfo, ...]:

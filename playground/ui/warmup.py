@@ -5,7 +5,7 @@ import threading
 import torch
 
 from playground.machine import exactness
-from playground.models import CATALOGUE, Library
+from playground.models import CATALOGUE, Library, Loaded
 from playground.trace import InvalidRequest
 from playground.ui.form import Form
 from strategies import strategy
@@ -18,6 +18,7 @@ class WarmUp:
         self._library = library
         self._form = form
         self._text = "Loading"
+        self._machine = ""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -32,7 +33,7 @@ class WarmUp:
         """What to show, and whether that is the last word."""
         self.start()
         assert self._thread is not None, "just started"
-        return {"text": self._text, "ready": not self._thread.is_alive()}
+        return {"text": self._text, "machine": self._machine, "ready": not self._thread.is_alive()}
 
     def _work(self) -> None:
         try:
@@ -45,12 +46,15 @@ class WarmUp:
         except Exception as error:  # a page without its default models still opens, and says why
             self._say(f"{self._form.target} could not be loaded: {type(error).__name__}: {error}")
             return
-        entry = CATALOGUE.get(self._form.target)
-        title = entry.title if entry else target.name
-        threads = torch.get_num_threads()
-        self._say(
-            f"{title} is loaded, {threads} thread{'' if threads == 1 else 's'}. {exactness(target.dtype)}"
-        )
+        self._machine = machine(target)
+        self._say(exactness(target.dtype))
 
     def _say(self, text: str) -> None:
         self._text = text
+
+
+def machine(target: Loaded) -> str:
+    """The target, its number format and the threads that it runs on."""
+    title = CATALOGUE[target.name].title if target.name in CATALOGUE else target.name
+    threads = torch.get_num_threads()
+    return f"{title} · {target.dtype} · {threads} thread{'' if threads == 1 else 's'}"
