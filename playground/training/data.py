@@ -19,6 +19,8 @@ from playground.training.shards import Sample, read_shard, training_dir
 KEEP = 10
 SMALLEST = 4e-3
 SHARPEN = 0.3
+COPYING = 3.0
+"""How much more often than others a rewriting task is drawn, in the half that is drawn freely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,8 @@ class SamplePool:
         if have:
             order = np.argsort(self._visits + rng.random(have))
             least = order[: min(have, soft // 2)]
-            free = rng.integers(have, size=soft - len(least))
+            chances = np.array([COPYING if s.kind == "rewrite" else 1.0 for s in self._samples])
+            free = rng.choice(have, size=soft - len(least), p=chances / chances.sum())
             for index in (*least, *free):
                 self._visits[index] += 1
                 chosen.append(self._samples[index])

@@ -28,6 +28,7 @@ from playground.training.data import Batch, SamplePool
 from playground.training.shards import training_dir
 from playground.training.start import new_drafter
 
+HELD_STEPS = 1500
 HIDDEN, LAYERS, INTERMEDIATE, HEADS = 192, 2, 2176, 4
 
 
@@ -101,12 +102,18 @@ class Trainer:
 
     def __init__(self, folder: Path, drafter: LlamaForCausalLM, rates: tuple[float, float]) -> None:
         self.folder, self.drafter = folder, drafter
-        matrices = [p for p in drafter.model.layers.parameters() if p.ndim == 2]
-        inside = {id(p) for p in matrices}
+        attention = [
+            p for n, p in drafter.model.layers.named_parameters() if "attn" in n and p.ndim == 2
+        ]
+        mlp = [p for n, p in drafter.model.layers.named_parameters() if "mlp" in n]
+        inside = {id(p) for p in (*attention, *mlp)}
         rest = [p for p in drafter.parameters() if id(p) not in inside]
         self.optimisers = [
             torch.optim.Muon(
-                matrices, lr=rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+                mlp, lr=rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+            ),
+            torch.optim.Muon(
+                attention, lr=rates[0], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"
             ),
             torch.optim.AdamW(rest, lr=rates[1], betas=(0.9, 0.98), weight_decay=0.0),
         ]
@@ -143,7 +150,10 @@ class Trainer:
 
     def update(self, batch: Batch, factor: float, candidates: int) -> float:
         """One step; the loss."""
-        for optimiser, rate in zip(self.optimisers, self.rates, strict=True):
+        # The copying heads are of use only once the rest has learned to read them.
+        held = min(1.0, 0.05 + self.step / HELD_STEPS)
+        rates = (self.rates[0], self.rates[0] * held, self.rates[1])
+        for optimiser, rate in zip(self.optimisers, rates, strict=True):
             for group in optimiser.param_groups:
                 group["lr"] = rate * factor
         with torch.autocast("cpu", dtype=torch.bfloat16):
