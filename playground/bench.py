@@ -90,10 +90,12 @@ def bench(
     tasks: Sequence[Task],
     lanes_of: Callable[[Task], Sequence[Prepared]],
     *,
+    labels: Sequence[str] | None = None,
     against_generate: bool = False,
     step: Step = lambda kind: None,
 ) -> Iterator[Measurement]:
-    """Measure every task. `lanes_of` gives its runs, plain decoding first; `step` is told of every part done.
+    """Measure every task. `lanes_of` gives its runs, plain decoding first; `labels` names them (default: by their
+    strategies); `step` is told of every part done.
 
     With `against_generate` each strategy that transformers has is also run alone, right before or right after
     `generate` (in turns), and timed from outside, prompt reading and observing included.
@@ -109,7 +111,8 @@ def bench(
             if against_generate:
                 ratio = generate_ratio(lane, ours_first=(number + turn) % 2 == 0)
                 step(task.kind)
-            yield Measurement(lane.request.strategy, task.kind, {**numbers, "generate_ratio": ratio})
+            label = labels[turn] if labels else lane.request.strategy
+            yield Measurement(label, task.kind, {**numbers, "generate_ratio": ratio})
 
 
 def _check_lengths(tasks: Sequence[Task], lanes_of: Callable[[Task], Sequence[Prepared]]) -> None:

@@ -98,7 +98,9 @@ def _add_bench(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--prompts", metavar="FILE", help='lines of {"kind": ..., "prompt": ...} (default: the bundled file)'
     )
     bench.add_argument(
-        "--strategies", metavar="A,B,C", help="which to compare; plain is always among them (default: all)"
+        "--strategies",
+        metavar="A,B,C",
+        help="which to compare, settings after colons (assistant:k=2); plain is always among them (default: all)",
     )
     bench.add_argument("--kinds", metavar="A,B", help="only prompts of these kinds")
     bench.add_argument("--limit", type=int, metavar="N", help="at most N prompts a kind")

@@ -104,7 +104,7 @@ def banned_ids(target: Loaded, words: tuple[str, ...]) -> tuple[int, ...]:
         single = {ids[0] for ids in spellings if len(ids) == 1}
         if not single:
             raise InvalidRequest(
-                f"The banned word {word!r} is {len(spellings[0])} tokens of {target.name}: ban one that is a single token."
+                f"The banned word {word!r} is {len(spellings[0])} tokens of {target.name}: ban one of a single token."
             )
         found |= single
     return tuple(sorted(found))

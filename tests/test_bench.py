@@ -72,9 +72,17 @@ def test_the_bundled_file_can_be_read() -> None:
 
 
 def test_plain_is_always_among_the_strategies_and_first() -> None:
-    assert cli_bench.chosen(None)[0] == "plain"
-    assert sorted(cli_bench.chosen(None)) == sorted(STRATEGIES)
-    assert cli_bench.chosen("prompt-lookup, plain,prompt-lookup") == ["plain", "prompt-lookup"]
+    assert cli_bench.chosen(None, 4)[0].strategy == "plain"
+    assert sorted(v.strategy for v in cli_bench.chosen(None, 4)) == sorted(STRATEGIES)
+    assert [v.label for v in cli_bench.chosen("prompt-lookup, plain,prompt-lookup", 4)] == ["plain", "prompt-lookup"]
+
+
+def test_a_strategy_is_compared_with_itself_under_other_settings() -> None:
+    _, first, second = cli_bench.chosen("prompt-lookup:take=first,prompt-lookup:k=7:ngram=2", 4)
+    assert (first.strategy, first.k, first.settings) == ("prompt-lookup", 4, {"take": "first"})
+    assert (second.strategy, second.k, second.settings) == ("prompt-lookup", 7, {"ngram": 2})
+    with pytest.raises(InvalidRequest, match="NAME=VALUE"):
+        cli_bench.chosen("plain:oops", 4)
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])

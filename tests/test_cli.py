@@ -96,7 +96,7 @@ def test_every_flag_reaches_the_request(flags: list[str], tmp_path: Path, capsys
     assert (request.repetition_penalty, request.verifier, request.seed) == (1.5, "match", 9)
     assert (request.max_new_tokens, request.stop_strings, request.chat) == (5, ("x", "yz"), False)
     assert request.banned_ids == tuple(byte_tokenizer()("q")["input_ids"])
-    assert request.settings == (("confidence", 0.25), ("schedule", "confidence"))
+    assert request.settings == (("confidence", 0.25), ("schedule", "confidence"), ("vocabulary", "frequent"))
     assert request.prompt_ids == tuple(byte_tokenizer()("abc")["input_ids"])
 
 

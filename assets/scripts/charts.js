@@ -192,7 +192,8 @@ function showKeys(panel, traces) {
   panel.querySelector(".sp-keys").replaceChildren(...keys);
 }
 
-const shortTitles = (titles) => titles.map((title) => title.split(/[ ,]/)[0]);
+// "Prompt lookup, K = 4" on two short lines.
+const shortTitles = (titles) => titles.map((title) => title.split(",")[0].replace(" ", "<br>"));
 
 // The first lane on top; a lane without bars keeps its row.
 function rowAxis(figure, rows) {

@@ -28,7 +28,7 @@ from playground.training.data import Batch, SamplePool
 from playground.training.shards import training_dir
 from playground.training.start import new_drafter
 
-HELD_STEPS = 1500
+HELD_STEPS = 600
 HIDDEN, LAYERS, INTERMEDIATE, HEADS = 192, 2, 2176, 4
 
 
@@ -179,8 +179,8 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="samples without logits (JSON lines, gzip)")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--candidates", type=int, default=2048)
-    parser.add_argument("--matrix-rate", type=float, default=0.01)
-    parser.add_argument("--rate", type=float, default=2e-3)
+    parser.add_argument("--matrix-rate", type=float, default=2e-3)
+    parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--intermediate", type=int, default=INTERMEDIATE)
     parser.add_argument("--heads", type=int, default=HEADS)
