@@ -14,7 +14,7 @@ from playground.ui.page import build, launch_options
 from playground.ui.warmup import WarmUp
 
 library = Library()
-warm_up = WarmUp(library, Form(prompt=""))
+warm_up = WarmUp(library, Form(prompt=""), before=use_threads)
 demo = build(library, warm_up=warm_up)
 
 
@@ -38,14 +38,16 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), help="number format (default: the faster one here)")
     args = parser.parse_args()
     library.dtype = args.dtype
-    use_threads()
-    warm_up.start()
     demo.launch(
+        prevent_thread_lock=True,
         server_name=args.host,
         server_port=args.port,
         inbrowser=not args.no_browser and has_browser(),
         **launch_options(),
     )
+    warm_up.start()
+    print(f"The playground is at {demo.local_url}", flush=True)
+    demo.block_thread()
 
 
 if __name__ == "__main__":

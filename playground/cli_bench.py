@@ -143,5 +143,6 @@ def _print(args: argparse.Namespace, medians: list[dict[str, Any]], settings: di
     print(table(["strategy", "kind", "n", *(HEADS[name] for name in shown)], body))
     print(
         f"\nMedians over prompts. K = {args.k} where none is named, temperature {args.temperature:g}, at most "
-        f"{args.max_new_tokens} tokens, {settings['dtype']}, threads: {settings['threads']}. outside: share of a round outside model passes."
+        f"{args.max_new_tokens} tokens, {settings['dtype']}, threads: {settings['threads']}. "
+        "outside: share of a round outside model passes."
     )

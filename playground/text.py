@@ -32,8 +32,7 @@ class IncrementalText:
         return piece
 
     def peek(self, tokens: Sequence[int]) -> list[str]:
-        """The pieces that `tokens` would add, one each, with nothing taken in: how a draft is shown.
-        An unfinished character at the end is shown as its bytes' own token text."""
+        """The pieces that `tokens` would add, one each, with nothing taken in: how a draft is shown."""
         pieces, held, shown = [], list(self._held), self._shown
         for token in tokens:
             held.append(token)

@@ -14,10 +14,10 @@ from playground.ui.form import Form
 from playground.ui.page import build, launch_options
 from playground.ui.runs import Runs
 
-Folders = tuple[Path, Path]
+Folders = tuple[Path | str, Path | str]
 
 
-def endless_pair(root: Path, noise: float = 0.03) -> Folders:
+def endless_pair(root: Path, noise: float = 0.03) -> tuple[Path, Path]:
     """A tiny target that never stops by itself, and an assistant that often agrees with it: the same weights with
     noise on them."""
     target, assistant = root / "target", root / "assistant"
@@ -36,7 +36,7 @@ def endless_pair(root: Path, noise: float = 0.03) -> Folders:
 def served(folders: Folders, **options: Any) -> Iterator[tuple[str, Runs]]:
     """The page's address and its runs. `options` are fields of the Form, and `budget_seconds`."""
     target, assistant = map(str, folders)
-    library = Library("float32")
+    library = Library(options.pop("dtype", "float32"))
     runs = Runs(library, options.pop("budget_seconds", 60.0))
     values: dict[str, Any] = {
         "prompt": "Once upon a time", "target": target, "assistant": assistant, "max_new_tokens": 48, "chat": False,

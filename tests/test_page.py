@@ -10,6 +10,7 @@ import pytest
 from fakes import byte_tokenizer
 from served import endless_pair, served
 
+from playground.models import ASSETS, DEFAULT_ASSISTANT, DEFAULT_TARGET
 from playground.trace import VERDICTS, Round, Token
 from playground.ui.runs import Runs
 from playground.view import LaneInfo, View, dump
@@ -310,6 +311,17 @@ def test_a_round_costs_the_page_the_same_at_round_300_as_at_round_30(open_page: 
     print(f"\nms a message: {[round(c, 2) for c in costs]}; bytes a message: {early} and {late}")
     assert late <= 1.2 * early
     assert costs[3] <= 1.2 * costs[1] + 0.5
+
+
+@pytest.mark.skipif(not (ASSETS / "models" / DEFAULT_ASSISTANT / "model.safetensors").is_file(), reason="no drafter")
+def test_the_untouched_page_runs_the_bundled_pair(browser: Any) -> None:
+    with served((DEFAULT_TARGET, DEFAULT_ASSISTANT), prompt="", chat=True, max_new_tokens=12, dtype=None) as address:
+        one = visit(browser, address)
+        one.run()
+        assert "12 tokens" in one.text(f"{SPECULATING} .sp-end")
+        assert "SmolLM2-135M-Instruct" in one.text(".sp-machine")
+        one.page.close()
+        assert one.complaints == [] and len(one.hosts) == 1
 
 
 def synthetic(page: Any, rounds: int) -> list[str]:

@@ -1,6 +1,7 @@
 """The default models, loaded in the background while the page opens, and what to say of them meanwhile."""
 
 import threading
+from collections.abc import Callable
 
 import torch
 
@@ -12,11 +13,15 @@ from strategies import strategy
 
 
 class WarmUp:
-    """Loads the models that the untouched page would run. Safe to ask from several threads."""
+    """Loads the models that the untouched page would run. Safe to ask from several threads.
 
-    def __init__(self, library: Library, form: Form) -> None:
+    `before` is done first, in the same thread: the choice of threads, which takes a second to measure.
+    """
+
+    def __init__(self, library: Library, form: Form, before: Callable[[], object] | None = None) -> None:
         self._library = library
         self._form = form
+        self._before = before
         self._text = "Loading"
         self._machine = ""
         self._lock = threading.Lock()
@@ -37,6 +42,9 @@ class WarmUp:
 
     def _work(self) -> None:
         try:
+            if self._before is not None:
+                self._say("Measuring this machine")
+                self._before()
             target = self._library.load(self._form.target, self._say)
             if strategy(self._form.strategy).needs_assistant and self._form.assistant:
                 self._library.load(self._form.assistant, self._say)
