@@ -8,7 +8,7 @@ import copy
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from playground.cache import PrefixModel
 from playground.metrics import Tally
 from playground.race import race
 from playground.run import Prepared
@@ -141,63 +142,24 @@ def measure(lanes: Sequence[Prepared]) -> list[Numbers]:
     `outside_passes`: the share of its rounds that was spent outside model passes, observing included."""
     tallies = [Tally() for _ in lanes]
     inside = [0.0] * len(lanes)
-    with PassClock(_models(lanes)) as passes:
-        for lane, event in race([prepared.events() for prepared in lanes]):
-            seconds = passes.take()
-            if isinstance(event, Started):
-                tallies[lane].start(event)
-            elif isinstance(event, Round):
-                tallies[lane].add(event)
-                inside[lane] += seconds
+    followed: list[list[PrefixModel]] = [[] for _ in lanes]
+
+    def passes(lane: int) -> float:
+        return sum(model.pass_seconds for model in followed[lane])
+
+    runs = [prepared.events(followed=mine) for prepared, mine in zip(lanes, followed, strict=True)]
+    for lane, event in race(runs):
+        if isinstance(event, Started):
+            tallies[lane].start(event)
+            inside[lane] = -passes(lane)
+        elif isinstance(event, Round):
+            tallies[lane].add(event)
+        else:
+            inside[lane] += passes(lane)
     return [
         {**tally.numbers(tallies[0]), "outside_passes": 1 - seconds / (tally.decode_seconds + tally.observe_seconds)}
         for tally, seconds in zip(tallies, inside, strict=True)
     ]
-
-
-def _models(lanes: Iterable[Prepared]) -> list[Any]:
-    loaded = [one for lane in lanes for one in (lane.target, lane.assistant) if one is not None]
-    return list({id(one.model): one.model for one in loaded}.values())
-
-
-class PassClock:
-    """Seconds spent in the forward passes of `models`, while it is entered."""
-
-    def __init__(self, models: Sequence[Any]) -> None:
-        self._models = models
-        self._hooks: list[Any] = []
-        self._begin = self._seconds = 0.0
-        self._depth = 0
-
-    def __enter__(self) -> "PassClock":
-        # A drafter with a vocabulary of its own calls the model without its output layer; that layer's few rows
-        # then count as outside.
-        for model in self._models:
-            for module in {id(m): m for m in (model, model.base_model)}.values():
-                self._hooks += [
-                    module.register_forward_pre_hook(self._enter),
-                    module.register_forward_hook(self._leave, always_call=True),
-                ]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-
-    def _enter(self, *_: object) -> None:
-        if self._depth == 0:
-            self._begin = time.perf_counter()
-        self._depth += 1
-
-    def _leave(self, *_: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._seconds += time.perf_counter() - self._begin
-
-    def take(self) -> float:
-        """Seconds since it was last asked."""
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
 
 
 def generate_ratio(prepared: Prepared, *, ours_first: bool) -> float | None:

@@ -1,6 +1,7 @@
 """A model that follows a token prefix: crop the cache to the longest common prefix, feed the rest."""
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -60,6 +61,7 @@ class PrefixModel:
         self.model = model
         self.name = name
         self.draft_vocabulary = draft_vocabulary
+        self.pass_seconds = 0.0  # in model passes so far, from inputs to logits on the host
         self._scored: set[int] = set()  # empty: all
         self._rows, self._few_weights = torch.zeros(0, dtype=torch.long), model.get_output_embeddings().weight[:0]
         config = model.config.get_text_config(decoder=True)
@@ -89,13 +91,16 @@ class PrefixModel:
         same = min(_common(self.ids, ids), len(ids) - keep)
         self._crop(same)
         same = len(self.ids)
+        begin = time.perf_counter()
         fed = torch.tensor([list(ids[same:])], device=self.model.device)
         if self._scored:
             logits = self._few_logits(fed, keep)
         else:
             logits = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep).logits[0, -keep:]
+        on_host = logits.float().cpu()
+        self.pass_seconds += time.perf_counter() - begin
         self.ids = list(ids)
-        return logits.float().cpu()
+        return on_host
 
     def limit_to(self, ids: Iterable[int]) -> None:
         """From now on score only these tokens, and those of earlier calls; all others get minus infinity.

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from playground.cache import PrefixModel
 from playground.engine import decode
 from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Loaded, find
 from playground.sampling import Law, verifier
@@ -22,20 +23,24 @@ class Prepared:
     target: Loaded
     assistant: Loaded | None
 
-    def events(self, calibrate: bool = False) -> Iterator[Event]:
-        """Decode it. Every call is a run of its own: fresh caches, fresh random numbers."""
-        followed = self.target.follow()
+    def events(self, calibrate: bool = False, followed: list[PrefixModel] | None = None) -> Iterator[Event]:
+        """Decode it. Every call is a run of its own: fresh caches, fresh random numbers. The models that it
+        follows are appended to `followed`, for whoever wants to know the time of their passes."""
+        target = self.target.follow()
+        assistant = None if self.assistant is None else self.assistant.follow()
+        if followed is not None:
+            followed += [model for model in (target, assistant) if model is not None]
         context = Context(
             request=self.request,
-            target=followed,
-            assistant=None if self.assistant is None else self.assistant.follow(),
+            target=target,
+            assistant=assistant,
             law=Law(self.request),
             rng=drafter_rng(self.request),
         )
         drafter = strategy(self.request.strategy).build(context)
         strings = self.request.stop_strings
         rule = StopStrings(self.target.tokenizer, strings) if strings else None
-        return decode(self.request, followed, drafter, stop_rule=rule, calibrate=calibrate)
+        return decode(self.request, target, drafter, stop_rule=rule, calibrate=calibrate)
 
     def plain(self) -> "Prepared":
         """The same request without guessing: its baseline."""
