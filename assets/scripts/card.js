@@ -2,7 +2,7 @@
 
 import { T, namedText, probability, verdictOf } from "./text.js";
 
-const element = (tag, className, text) => {
+const make = (tag, className, text) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
   if (text !== undefined) made.textContent = text;
@@ -36,13 +36,13 @@ export class Card {
     part("why").textContent = reason(token, verdict, greedy);
     this.values(part("values"), token);
     const [p, q] = part("bars").querySelectorAll("section");
-    bars(p, "p: the target's five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
-    bars(q, "q: the drafter's five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
+    bars(p, "p, target: five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
+    bars(q, "q, drafter: five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
     part("note").textContent = greedy
       ? "At temperature 0, p and q are one-hot; the bars show temperature 1."
       : "";
     this.root.hidden = false;
-    this.place(lane.box.getBoundingClientRect());
+    this.place(lane.box.getBoundingClientRect(), lane.chosen.getBoundingClientRect());
   }
 
   values(list, token) {
@@ -54,17 +54,18 @@ export class Card {
     ];
     list.replaceChildren(
       ...rows.map(([name, meaning, value]) => {
-        const row = element("div");
+        const row = make("div");
         row.title = meaning;
-        row.append(element("dt", "", name), element("dd", "", value));
+        row.append(make("dt", "", name), make("dd", "", value));
         return row;
       }),
     );
   }
 
-  // Under its lane where there is room, else as low as the window allows.
-  place(box) {
-    if (window.innerWidth < 700) {
+  // Under its lane where there is room, else as low as the window allows; on a phone, where the token is not.
+  place(box, token) {
+    this.root.classList.toggle("sp-above", token.top > window.innerHeight / 2);
+    if (window.innerWidth <= 700) {
       this.root.style.cssText = "";
       return;
     }
@@ -112,15 +113,15 @@ function bars(section, title, top, own, empty) {
   section.querySelector("h3").textContent = title;
   const list = section.querySelector("ol");
   if (!top.length) {
-    list.replaceChildren(element("li", "sp-none", empty));
+    list.replaceChildren(make("li", "sp-none", empty));
     return;
   }
   list.replaceChildren(
     ...top.map(([text, chance]) => {
-      const row = element("li", text === own ? "own" : "");
-      const bar = element("span", "sp-bar");
+      const row = make("li", text === own ? "own" : "");
+      const bar = make("span", "sp-bar");
       bar.style.setProperty("--share", String(chance));
-      row.append(element("code", "", namedText(text)), bar, element("span", "sp-chance", probability(chance)));
+      row.append(make("code", "", namedText(text)), bar, make("span", "sp-chance", probability(chance)));
       return row;
     }),
   );

@@ -3,7 +3,7 @@
 
 const MOST_POINTS = 300; // of a line; more are thinned out to every second
 const RECENT_ROUNDS = 14; // of the speculating lane, in the time line
-const QUIET = 25; // pause after a drawing, in multiples of the time that it took
+const QUIET = 15; // pause after a drawing, in multiples of the time that it took
 const SHORTEST_PAUSE = 250; // ms
 
 export class Charts {

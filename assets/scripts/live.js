@@ -254,6 +254,18 @@ function listenToKeys(view) {
   });
 }
 
+// The page's other parts may come after this one.
+function finishWhenWhole(view) {
+  const missing = ["sp-run", "sp-stop", "sp-settings"].some((id) => !document.getElementById(id));
+  if (missing) {
+    setTimeout(() => finishWhenWhole(view), 20);
+    return;
+  }
+  view.setRunning(view.running);
+  foldControls();
+  view.root.classList.add("sp-ready");
+}
+
 // On a phone the controls would fill the first screen.
 function foldControls() {
   const label = document.querySelector("#sp-settings > button.label-wrap.open");
@@ -266,10 +278,8 @@ export function mount(element, { html, skeletons, plotlyUrl, server, watch, valu
   root.innerHTML = html; // the page's own skeleton, no text of a model or a user
   element.replaceChildren(root);
   const view = new LiveView(root, { server, skeletons, plotlyUrl });
-  view.setRunning(false);
-  foldControls();
   watch("value", () => view.receive(value()));
   listenToKeys(view);
   window.playground = view;
-  root.classList.add("sp-ready");
+  finishWhenWhole(view);
 }

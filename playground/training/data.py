@@ -14,13 +14,13 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from playground.training.prompts import BenchFilter
-from playground.training.shards import Sample, read_shard, training_dir
+from playground.training.shards import Sample, read_shard, sample_key, training_dir
 
 KEEP = 10
 SMALLEST = 4e-3
-SHARPEN = 0.3
-COPYING = 3.0
-"""How much more often than others a rewriting task is drawn, in the half that is drawn freely."""
+SHARPEN = 0.4
+COPYING, GREEDY = 3.0, 2.0
+"""How much more often rewriting tasks, and greedy answers, are drawn in the half drawn freely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,7 @@ def read_corpus(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[Sample]:
 class SamplePool:
     """All samples there are; half of what it deals was seen least so far, half is drawn freely."""
 
-    def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, corpus: Path | None, seed: int = 0
-    ) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, corpus: Path | None, seed: int = 0) -> None:
         self._tokenizer = tokenizer
         self._bench = BenchFilter()
         self._rng = np.random.default_rng(seed)
@@ -133,26 +131,34 @@ class SamplePool:
 
     def rescan(self) -> None:
         """Read the shards that are new."""
-        for path in sorted((training_dir() / "shards").glob("*.npz")):
-            if path in self._read:
-                continue
+        fresh = set((training_dir() / "shards").glob("*.npz")) - self._read
+        for path in sorted(fresh):
             self._read.add(path)
             for sample in read_shard(path):
                 text = self._tokenizer.decode(sample.prompt.tolist())
                 if not self._bench.excludes(text.split("<|im_start|>user\n", 1)[-1]):
                     self._samples.append(sample)
+        if fresh and self._plain:
+            scored = {sample_key(s) for s in self._samples if s.temperature > 0}
+            self._plain = [s for s in self._plain if sample_key(s) not in scored]
         more = len(self._samples) - len(self._visits)
         self._visits = np.append(self._visits, np.zeros(more, np.int64))
 
     def _draw(self, count: int) -> list[Sample]:
         rng, have = self._rng, len(self._samples)
         plain = len(self._plain) / (len(self._plain) + 4 * have) if self._plain else 0.0
-        soft = int(round(count * (1 - plain)))
+        soft = round(count * (1 - plain))
         chosen: list[Sample] = []
         if have:
             order = np.argsort(self._visits + rng.random(have))
             least = order[: min(have, soft // 2)]
-            chances = np.array([COPYING if s.kind == "rewrite" else 1.0 for s in self._samples])
+            chances = np.array(
+                [
+                    (COPYING if s.kind == "rewrite" else 1.0)
+                    * (GREEDY if s.temperature == 0 else 1.0)
+                    for s in self._samples
+                ]
+            )
             free = rng.choice(have, size=soft - len(least), p=chances / chances.sum())
             for index in (*least, *free):
                 self._visits[index] += 1

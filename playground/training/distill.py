@@ -16,7 +16,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -102,19 +101,13 @@ class Trainer:
 
     def __init__(self, folder: Path, drafter: LlamaForCausalLM, rates: tuple[float, float]) -> None:
         self.folder, self.drafter = folder, drafter
-        attention = [
-            p for n, p in drafter.model.layers.named_parameters() if "attn" in n and p.ndim == 2
-        ]
+        attention = [p for n, p in drafter.model.layers.named_parameters() if "attn" in n and p.ndim == 2]
         mlp = [p for n, p in drafter.model.layers.named_parameters() if "mlp" in n]
         inside = {id(p) for p in (*attention, *mlp)}
         rest = [p for p in drafter.parameters() if id(p) not in inside]
         self.optimisers = [
-            torch.optim.Muon(
-                mlp, lr=rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-            ),
-            torch.optim.Muon(
-                attention, lr=rates[0], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"
-            ),
+            torch.optim.Muon(mlp, lr=rates[0], weight_decay=0.01, adjust_lr_fn="match_rms_adamw"),
+            torch.optim.Muon(attention, lr=rates[0], weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
             torch.optim.AdamW(rest, lr=rates[1], betas=(0.9, 0.98), weight_decay=0.0),
         ]
         self.rates = rates
@@ -198,9 +191,7 @@ def main() -> None:
     target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     drafter = new_drafter(target, config)
     del target
-    trainer = Trainer(
-        training_dir() / "runs" / args.name, drafter, (args.matrix_rate, args.rate)
-    )
+    trainer = Trainer(training_dir() / "runs" / args.name, drafter, (args.matrix_rate, args.rate))
     pool = SamplePool(AutoTokenizer.from_pretrained(folder), args.corpus, seed=trainer.step)
     schedule = Schedule(args.minutes)
     bar = tqdm(total=args.minutes, unit="min", initial=round(trainer.spent, 2))

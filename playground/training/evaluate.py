@@ -19,17 +19,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from tqdm import tqdm
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, LlamaForCausalLM
 
 from playground.embedded import embedded_target
 from playground.training.prompts import BENCH
 from playground.training.shards import training_dir
 
 BUNDLED = Path(__file__).resolve().parents[2] / "assets" / "models" / "smollm2-drafter"
+
+
+Text = dict[str, Any]
+"""A greedy answer: kind, prompt_ids and response_ids (lists of ids)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,8 @@ def simulate(agrees: Sequence[bool], k: int) -> Rounds:
     return Rounds(accepted, rejected, passes, len(agrees))
 
 
-def greedy_texts(tokens: int, path: Path = BENCH) -> list[dict]:
-    """The target's greedy answers to the evaluation prompts, made once and kept.
-
-    Each has kind, prompt_ids and response_ids (lists of ids).
-    """
+def greedy_texts(tokens: int, path: Path = BENCH) -> list[Text]:
+    """The target's greedy answers to the evaluation prompts, made once and kept."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     mark = hashlib.sha256(path.read_bytes() + str(tokens).encode()).hexdigest()[:12]
     store = training_dir() / f"greedy-{mark}.json"
@@ -76,9 +78,7 @@ def greedy_texts(tokens: int, path: Path = BENCH) -> list[dict]:
             add_generation_prompt=True,
             return_tensors="pt",
         )["input_ids"]
-        out = model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens
-        )
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens)
         made.append(
             {
                 "kind": row["kind"],
@@ -92,7 +92,7 @@ def greedy_texts(tokens: int, path: Path = BENCH) -> list[dict]:
 
 
 @torch.inference_mode()
-def agreement(drafter: LlamaForCausalLM, text: dict) -> np.ndarray:
+def agreement(drafter: LlamaForCausalLM, text: Text) -> np.ndarray:
     """Bits [R]: the drafter's first choice is the target's token, given the text before it."""
     prompt, response = text["prompt_ids"], text["response_ids"]
     ids = torch.tensor([prompt + response[:-1]])
@@ -100,7 +100,7 @@ def agreement(drafter: LlamaForCausalLM, text: dict) -> np.ndarray:
     return (logits.argmax(-1) == torch.tensor(response)).numpy()
 
 
-def report(drafter: LlamaForCausalLM, texts: Sequence[dict]) -> dict[str, dict[str, float]]:
+def report(drafter: LlamaForCausalLM, texts: Sequence[Text]) -> dict[str, dict[str, float]]:
     """Figures a kind and for all: agreement, tested acceptance at K = 4, tokens a pass."""
     bits = [(text["kind"], agreement(drafter, text)) for text in texts]
     figures = {}
@@ -111,12 +111,8 @@ def report(drafter: LlamaForCausalLM, texts: Sequence[dict]) -> dict[str, dict[s
             rounds = [simulate(b.tolist(), k) for b in mine]
             accepted = sum(r.accepted for r in rounds)
             if k == 4:
-                row["tested_acceptance"] = accepted / (
-                    accepted + sum(r.rejected for r in rounds)
-                )
-            row[f"tokens_per_pass_k{k}"] = sum(r.emitted for r in rounds) / sum(
-                r.passes for r in rounds
-            )
+                row["tested_acceptance"] = accepted / (accepted + sum(r.rejected for r in rounds))
+            row[f"tokens_per_pass_k{k}"] = sum(r.emitted for r in rounds) / sum(r.passes for r in rounds)
         figures[kind] = row
     return figures
 
@@ -124,9 +120,8 @@ def report(drafter: LlamaForCausalLM, texts: Sequence[dict]) -> dict[str, dict[s
 @torch.inference_mode()
 def pass_seconds(models: Sequence[LlamaForCausalLM], passes: int = 60) -> list[float]:
     """Median seconds of a one-token pass at 128 tokens of context, models in turn."""
-    from transformers import DynamicCache
-
-    caches, times = [], [[] for _ in models]
+    caches: list[Any] = []
+    times: list[list[float]] = [[] for _ in models]
     for model in models:
         cache = DynamicCache(config=model.config)
         model(torch.randint(100, 40_000, (1, 128)), cache=cache)
@@ -153,7 +148,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     texts = greedy_texts(args.tokens)
     drafter = AutoModelForCausalLM.from_pretrained(args.folder, dtype=torch.bfloat16).eval()
-    figures: dict = {"kinds": report(drafter, texts)}
+    figures: dict[str, Any] = {"kinds": report(drafter, texts)}
     if args.cost:
         target = AutoModelForCausalLM.from_pretrained(embedded_target(), dtype=torch.bfloat16)
         draft, full = pass_seconds([drafter, target.eval()])

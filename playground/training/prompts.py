@@ -277,9 +277,7 @@ def _rewrite(rng: Rng, texts: Sequence[str]) -> str:
                 "Paraphrase the following text",
             ),
         )
-    return _pick(
-        rng, (f"{order}:\n\n{text}", f"{order}.\n\n{text}", f"{order}: {text}", f"{text}\n\n{order}.")
-    )
+    return _pick(rng, (f"{order}:\n\n{text}", f"{order}.\n\n{text}", f"{order}: {text}", f"{text}\n\n{order}."))
 
 
 def passages(corpus: Path | None) -> list[str]:
@@ -332,9 +330,7 @@ def magpie_prompts(rng: Rng) -> Iterator[tuple[str, str]]:
             yield "magpie", fresh[place]
 
 
-def mixed_prompts(
-    rng: Rng, texts: Sequence[str], magpie_share: float, done: set[str]
-) -> Iterator[tuple[str, str]]:
+def mixed_prompts(rng: Rng, texts: Sequence[str], magpie_share: float, done: set[str]) -> Iterator[tuple[str, str]]:
     """Endless (kind, prompt), each prompt once, none of `done`, none of the evaluation file."""
     bench, magpie, templates = BenchFilter(), magpie_prompts(rng), template_prompts(rng, texts)
     while True:

@@ -60,9 +60,7 @@ def load_target() -> tuple[LlamaForCausalLM, PreTrainedTokenizerBase]:
     return model, AutoTokenizer.from_pretrained(folder)
 
 
-def continuations(
-    slots: Slots, tasks: Iterator[Task], stop: int, generator: torch.Generator
-) -> Iterator[Task]:
+def continuations(slots: Slots, tasks: Iterator[Task], stop: int, generator: torch.Generator) -> Iterator[Task]:
     """Run `tasks` through the slots until they are exhausted; yields each when it is done."""
     running: list[Task | None] = [None] * slots.size
     tokens = torch.zeros(slots.size, dtype=torch.long)
@@ -135,9 +133,7 @@ def make_prompts(seed: int, count: int, size: int) -> None:
     path = folder / f"prompts-{seed}.txt"
     bench = BenchFilter()
     with path.open("a", encoding="utf-8") as out:
-        for task in tqdm(
-            continuations(slots, tasks, tokenizer.eos_token_id, generator), total=count
-        ):
+        for task in tqdm(continuations(slots, tasks, tokenizer.eos_token_id, generator), total=count):
             if task.ids[-1] != tokenizer.eos_token_id:
                 continue
             text = tokenizer.decode(task.ids[:-1]).strip()
@@ -225,9 +221,7 @@ def main() -> None:
     if args.what == "prompts":
         make_prompts(args.seed, args.count, args.slots)
     else:
-        make_answers(
-            args.seed, args.tokens, args.slots, args.length, args.magpie_share, args.corpus
-        )
+        make_answers(args.seed, args.tokens, args.slots, args.length, args.magpie_share, args.corpus)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,11 @@ class Sample:
     logsumexp: np.ndarray
 
 
+def sample_key(sample: Sample) -> bytes:
+    """Tells samples apart: the prompt and the first 32 tokens of the response."""
+    return sample.prompt.tobytes() + sample.response[:32].tobytes()
+
+
 def training_dir() -> Path:
     """Where prompts, shards and checkpoints lie, under the user's cache directory."""
     return cache_root() / "training"

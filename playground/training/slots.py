@@ -63,9 +63,7 @@ class _Layer:
 
     def __init__(self, layer: torch.nn.Module) -> None:
         attention, mlp = layer.self_attn, layer.mlp
-        self.qkv = torch.cat(
-            [attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]
-        ).contiguous()
+        self.qkv = torch.cat([attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight]).contiguous()
         self.out = attention.o_proj.weight
         self.gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).contiguous()
         self.down = mlp.down_proj.weight
@@ -76,9 +74,7 @@ class _Layer:
 class Slots:
     """`size` slots of at most `length` tokens each, all starting with the same `prefix`."""
 
-    def __init__(
-        self, model: LlamaForCausalLM, size: int, length: int, prefix: Sequence[int]
-    ) -> None:
+    def __init__(self, model: LlamaForCausalLM, size: int, length: int, prefix: Sequence[int]) -> None:
         config = model.config
         self.size, self.length, self.prefix = size, length, list(prefix)
         self.dim, self.heads = config.head_dim, config.num_attention_heads
@@ -164,9 +160,7 @@ class Slots:
                 k = torch.cat([k0.expand(len(slots), -1, -1, -1), k], 2)
                 v = torch.cat([v0.expand(len(slots), -1, -1, -1), v], 2)
             k, v = F.pad(k, (0, 0, 0, pad)), F.pad(v, (0, 0, 0, pad))
-            self.keys[number, index, :, :blocks] = k.unflatten(2, (-1, 16)).unflatten(
-                4, (32, 2)
-            ).transpose(3, 4)
+            self.keys[number, index, :, :blocks] = k.unflatten(2, (-1, 16)).unflatten(4, (32, 2)).transpose(3, 4)
             self.values[number, index, :, : blocks * 8] = v.unflatten(2, (-1, 2)).transpose(3, 4)
         return self.logits(hidden[torch.arange(len(suffixes)), lengths - 1])
 

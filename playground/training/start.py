@@ -17,9 +17,7 @@ SKETCH = 34
 """Dimensions of the sketch: the rotary pairs that turn by less than half a radian in 200 tokens."""
 
 
-def new_drafter(
-    target: LlamaForCausalLM, config: LlamaConfig, *, copying: bool = True
-) -> LlamaForCausalLM:
+def new_drafter(target: LlamaForCausalLM, config: LlamaConfig, *, copying: bool = True) -> LlamaForCausalLM:
     """A drafter whose embeddings are the target's, projected on their principal directions."""
     drafter = LlamaForCausalLM(config)
     table = target.get_input_embeddings().weight.detach().float()

@@ -1,6 +1,7 @@
 """The live view as a gradio component: one value, a JSON string of what is new; its DOM belongs to the scripts."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,18 +12,14 @@ from playground.models import ASSETS
 from playground.plots import skeletons
 
 SCRIPTS = ASSETS / "scripts"
+MODULES = ("text.js", "lane.js", "card.js", "charts.js", "live.js")  # each after what it imports
 VENDOR = ASSETS / "vendor"
 PLOTLY = VENDOR / "plotly" / "plotly-basic.min.js"
 
-# Kept small: gradio evaluates the template at every update, and runs this once.
-_ON_LOAD = """
-const parts = {parts};
+_MOUNT = """
 const root = (window.gradio_config?.root ?? "").replace(/[/]$/, "");
-const file = (path) => new URL(`${{root}}/gradio_api/file=${{path}}`, document.baseURI).href;
-import(file(parts.script)).then((module) => module.mount(element, {{
-  html: parts.html, skeletons: parts.skeletons, plotlyUrl: file(parts.plotly), server, watch,
-  value: () => props.value,
-}}));
+const plotlyUrl = new URL(`${root}/gradio_api/file=${PARTS.plotly}`, document.baseURI).href;
+mount(element, { ...PARTS, plotlyUrl, server, watch, value: () => props.value });
 """
 
 
@@ -30,16 +27,12 @@ class LiveView(gr.HTML):
     """Lanes, numbers, plots and the token card. `server_functions` are what its scripts may call."""
 
     def __init__(self, server_functions: list[Callable[..., Any]], **options: Any) -> None:
-        parts = {
-            "html": live_view(),
-            "skeletons": skeletons(),
-            "script": (SCRIPTS / "live.js").as_posix(),
-            "plotly": PLOTLY.as_posix(),
-        }
+        plotly = f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"
+        parts = {"html": live_view(), "skeletons": skeletons(), "plotly": plotly}
         super().__init__(
             value=None,
-            html_template="<div></div>",
-            js_on_load=_ON_LOAD.format(parts=json.dumps(parts)),
+            html_template="<div></div>",  # small: gradio evaluates it at every update, the script below once
+            js_on_load=f"{bundle()}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
             apply_default_css=False,
             server_functions=server_functions,
             **options,
@@ -50,6 +43,14 @@ class LiveView(gr.HTML):
         return {"type": "string"}
 
 
+def bundle() -> str:
+    """The scripts as one text, their imports resolved: it comes with the page itself, so that a browser which
+    keeps old files cannot mix two versions."""
+    texts = [(SCRIPTS / name).read_text(encoding="utf-8") for name in MODULES]
+    without_imports = [re.sub(r"^import [^;]*;\n", "", text, flags=re.MULTILINE) for text in texts]
+    return "\n".join(re.sub(r"^export ", "", text, flags=re.MULTILINE) for text in without_imports)
+
+
 def serve_files() -> None:
-    """Let the page read its scripts and the vendored library; nothing else of the folder is served."""
-    gr.set_static_paths([SCRIPTS, VENDOR])
+    """Let the page read the vendored library; nothing else of the folder is served."""
+    gr.set_static_paths([VENDOR])

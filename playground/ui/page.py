@@ -65,9 +65,9 @@ def _main(runs: Runs, warm_up: WarmUp, chosen: Controls, start: Form, offered: l
             placeholder="Type something for the target to answer", elem_id="sp-prompt",
         )  # fmt: skip
         with gr.Column(scale=0, min_width=120, elem_id="sp-buttons"):
-            # Off until the scripts are there; from then on these two belong to them.
-            run = gr.Button("Run", variant="primary", elem_id="sp-run", interactive=False)
-            stop = gr.Button("Stop", elem_id="sp-stop", interactive=False)
+            # Whether they can be pressed is up to the scripts: they know at once that a run begins.
+            run = gr.Button("Run", variant="primary", elem_id="sp-run")
+            stop = gr.Button("Stop", elem_id="sp-stop")
     with gr.Row(elem_id="sp-under"):
         gr.Examples(
             [[e.prompt] for e in offered], [prompt], label="Examples", cache_examples=False,

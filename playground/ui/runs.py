@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
+import torch
+
 from playground.models import Library
 from playground.race import race
 from playground.run import Prepared
@@ -97,6 +99,8 @@ class Runs:
             return run
 
     def _work(self, run: Run, form: Form) -> None:
+        # OpenMP's count of threads belongs to each thread: a new one starts with all cores, whatever was chosen.
+        torch.set_num_threads(torch.get_num_threads())
         try:
             run.send({"status": "Checking the settings"})
             prepared = form.prepare(self.library, lambda text: run.send({"status": text}))
