@@ -23,7 +23,9 @@ run: venv
 test: venv browser
 	$(BIN)/python -m pytest $(ARGS)
 
+# gradio writes a stub beside a component whenever it is imported, and mypy would read that in the file's place.
 lint: venv
+	find playground -name '*.pyi' -delete
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
