@@ -73,11 +73,15 @@ def main() -> None:
         bare(library, form)
         pairs = []
         for i in range(args.pairs):
-            pairs.append((bare(library, form), attached(page, runs)))
-            print(f"{i + 1}: bare {pairs[-1][0]}, with the page {pairs[-1][1]} tokens/s (plain, {args.strategy})")
+            # Now one first, now the other: what else the machine does should not favour either.
+            watched = attached(page, runs) if i % 2 else None
+            without = bare(library, form)
+            pairs.append((without, watched or attached(page, runs)))
+            shown = ["/".join(f"{rate:.1f}" for rate in side) for side in pairs[-1]]
+            print(f"{i + 1}: bare {shown[0]}, with the page {shown[1]} tokens/s (plain/{args.strategy})", flush=True)
     for lane, name in enumerate(("plain", args.strategy)):
-        without, watched = (statistics.median(pair[side][lane] for pair in pairs) for side in (0, 1))
-        print(f"{name}: {without:.1f} tokens/s bare, {watched:.1f} with the page, ratio {watched / without:.3f}")
+        ratio = statistics.median(watched[lane] / without[lane] for without, watched in pairs)
+        print(f"{name}: with the page {ratio:.3f} of the tokens/s without, median of {len(pairs)} pairs")
 
 
 if __name__ == "__main__":

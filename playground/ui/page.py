@@ -20,6 +20,7 @@ from playground.ui.warmup import WarmUp
 from playground.view import dump
 
 EXAMPLES = ASSETS / "prompts" / "examples.json"
+QUEUE_PAUSE = 0.02  # seconds
 TITLE = "Speculative decoding playground"
 ICON = ASSETS / "icons" / "icon.png"
 
@@ -54,6 +55,8 @@ def build(
             chosen = controls(start)
         with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
             _main(runs, warm_up, chosen, start, offered)
+    # Left to itself the queue wakes a thousand times a second, each time in the way of whoever decodes.
+    demo._queue.sleep_when_free = QUEUE_PAUSE
     return demo
 
 

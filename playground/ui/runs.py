@@ -5,6 +5,7 @@ them only waits. Knows no widget.
 """
 
 import logging
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -25,7 +26,8 @@ from playground.ui.warmup import machine
 from playground.view import LaneInfo, View, dump
 from strategies import strategy
 
-MESSAGE_SECONDS = 0.05
+MESSAGE_SECONDS = 0.1
+SWITCH_SECONDS = 0.0005
 BUDGET_SECONDS = 300.0
 KEPT_RUNS = 32
 LONGEST_ID = 64
@@ -99,8 +101,7 @@ class Runs:
             return run
 
     def _work(self, run: Run, form: Form) -> None:
-        # OpenMP's count of threads belongs to each thread: a new one starts with all cores, whatever was chosen.
-        torch.set_num_threads(torch.get_num_threads())
+        own_the_thread()
         try:
             run.send({"status": "Checking the settings"})
             prepared = form.prepare(self.library, lambda text: run.send({"status": text}))
@@ -137,6 +138,14 @@ class Runs:
             view.end(reason)
         if view.pending:
             run.send(view.take())
+
+
+def own_the_thread() -> None:
+    """Make the calling thread fit for decoding while others serve."""
+    # OpenMP's count of threads belongs to each thread: a new one starts with all cores, whatever was chosen.
+    torch.set_num_threads(torch.get_num_threads())
+    # After every operation the decoding thread needs the interpreter back from whoever serves the page.
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def about(prepared: Prepared) -> dict[str, str]:
