@@ -183,13 +183,13 @@ def test_control_enter_runs(open_page: Visit) -> None:
 
 def test_an_error_is_shown_beside_its_cause_and_everything_stays(open_page: Visit) -> None:
     open_page.run()
-    written = open_page.text(f"{SPECULATING} .sp-text")
+    written = open_page.page.text_content(f"{SPECULATING} .sp-text")
     open_page.page.fill("#sp-target input", "nowhere")
     open_page.page.keyboard.press("Enter")
     open_page.run()
     assert "nowhere" in open_page.text(".sp-error") and "choose one of" in open_page.text(".sp-error")
     assert "nowhere" in open_page.text("#sp-target .sp-field-error")
-    assert open_page.text(f"{SPECULATING} .sp-text") == written
+    assert open_page.page.text_content(f"{SPECULATING} .sp-text") == written != ""
 
 
 def test_only_what_applies_to_the_strategy_is_shown(open_page: Visit) -> None:
@@ -219,7 +219,7 @@ def test_model_text_is_never_parsed_as_html(open_page: Visit) -> None:
     for message in made:
         page.evaluate("(text) => window.playground.receive(text)", json.dumps(message))
     assert open_page.page.locator(".sp-live img").count() == 0
-    assert evil in open_page.text(f"{SPECULATING} .sp-text")
+    assert evil in page.text_content(f"{SPECULATING} .sp-text")
     open_page.page.locator(f"{SPECULATING} .sp-text .t").first.click()
     assert open_page.page.locator(".sp-card img").count() == 0
 

@@ -174,3 +174,25 @@ def test_a_client_that_cancels_leaves_no_run_behind(folders: Folders) -> None:
         while [t for t in threading.enumerate() if t.name == "run"] and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not [t for t in threading.enumerate() if t.name == "run"]
+
+
+def test_a_worker_decodes_on_as_many_threads_as_were_chosen(
+    folders: Folders, library: Library, monkeypatch: Any
+) -> None:
+    """OpenMP counts per thread; a new thread that is not told takes every core."""
+    import torch
+
+    told: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", told.append)
+    messages(Runs(library), form(folders, max_new_tokens=2))
+    assert told == [torch.get_num_threads()]
+
+
+def test_the_idle_page_leaves_the_processor_alone(folders: Folders) -> None:
+    before = time.process_time()
+    with served(folders):
+        time.sleep(0.5)
+        start = time.process_time()
+        time.sleep(1.5)
+        spent = time.process_time() - start
+    assert before <= start and spent < 0.1

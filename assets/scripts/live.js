@@ -9,6 +9,7 @@ const PLACEHOLDERS = [
   "The target alone will write here, one pass for every token.",
   "Here the same text, with a drafter guessing ahead: every guess is shown, kept or struck.",
 ];
+const ROUNDING = 0.5; // logits of some tens are 0.125 apart in bfloat16
 const STATUS_PAUSE = 1000; // ms, while models are being loaded
 
 class LiveView {
@@ -185,10 +186,10 @@ class LiveView {
     if (!parted) return `Both lanes wrote the same ${tokens} tokens, as they must at temperature 0.`;
     const [plain, ours] = parted.texts.map(namedText);
     const gap = Math.min(...parted.margins.filter((m) => m !== null));
+    const apart = gap === 0 ? "exactly equal there" : `${Number.isFinite(gap) ? gap.toPrecision(2) : "?"} apart there`;
     return (
       `The lanes part at token ${parted.index}: plain wrote “${plain}”, the other “${ours}”. The target's two best ` +
-      `logits are ${Number.isFinite(gap) ? gap.toPrecision(2) : "?"} apart there` +
-      (dtype === "float32" ? "." : `, within the rounding of ${dtype}.`)
+      `logits are ${apart}${cause(gap, dtype)}`
     );
   }
 
@@ -231,6 +232,12 @@ class LiveView {
       await new Promise((resolve) => setTimeout(resolve, STATUS_PAUSE));
     }
   }
+}
+
+// A gap of a few steps of the number format is a tie; a larger one would be a fault, and is not excused.
+function cause(gap, dtype) {
+  if (dtype === "float32") return ": in float32 that should not happen.";
+  return gap <= ROUNDING ? `, a tie within the rounding of ${dtype}.` : `: more than the rounding of ${dtype} explains.`;
 }
 
 function speedupKind(measured, predicted) {

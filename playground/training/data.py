@@ -154,8 +154,7 @@ class SamplePool:
             least = order[: min(have, soft // 2)]
             chances = np.array(
                 [
-                    (COPYING if s.kind == "rewrite" else 1.0)
-                    * (GREEDY if s.temperature == 0 else 1.0)
+                    (COPYING if s.kind == "rewrite" else 1.0) * (GREEDY if s.temperature == 0 else 1.0)
                     for s in self._samples
                 ]
             )

@@ -1,6 +1,6 @@
 """Train the drafter to say what the target says, position by position.
 
-    python -m playground.training.distill --minutes 90 [--corpus FILE]
+    python -m playground.training.distill --minutes 50 [--corpus FILE]
 
 Targets are the target's own best logits (see `sample`). The softmax runs over the ids that occur
 in a batch's targets and over random other ids, which stand for the rest of the vocabulary.
@@ -167,11 +167,11 @@ class Trainer:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=90, help="training time in all")
+    parser.add_argument("--minutes", type=float, default=50, help="training time in all")
     parser.add_argument("--name", default="drafter", help="folder of the run")
     parser.add_argument("--corpus", type=Path, help="samples without logits (JSON lines, gzip)")
     parser.add_argument("--batch-tokens", type=int, default=4096)
-    parser.add_argument("--candidates", type=int, default=2048)
+    parser.add_argument("--candidates", type=int, default=1024)
     parser.add_argument("--matrix-rate", type=float, default=2e-3)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--layers", type=int, default=LAYERS)

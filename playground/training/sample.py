@@ -26,7 +26,8 @@ from transformers import (
 )
 
 from playground.embedded import embedded_target
-from playground.training.prompts import BenchFilter, mixed_prompts, normal, passages
+from playground.training.prompts import BenchFilter, mixed_prompts, normal
+from playground.training.rewriting import passages
 from playground.training.shards import Sample, read_prompts, training_dir, write_shard
 from playground.training.slots import Slots, top_logits
 

@@ -9,16 +9,33 @@ the sketches and copy what stands there. Training may keep or undo all of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
 SKETCH = 34
-"""Dimensions of the sketch: the rotary pairs that turn by less than half a radian in 200 tokens."""
+"""Dimensions of the sketch: rotary pairs that turn by less than half a radian in 200 tokens."""
+
+LEVEL = 0.12
+"""The last dimension of every embedding: a constant, which gives the heads a bias to work with."""
+
+LOCK, MATCH, REST, COPY = 80.0, 3.0, 2.0, 0.4
+"""How hard the previous-token head and the matching heads attend, the threshold under which these
+rest, and how much they add. Found by looking at attention and first choices before training."""
+
+FINAL = 1.5
 
 
 def new_drafter(target: LlamaForCausalLM, config: LlamaConfig, *, copying: bool = True) -> LlamaForCausalLM:
-    """A drafter whose embeddings are the target's, projected on their principal directions."""
+    """A drafter whose embeddings are the target's, projected on their principal directions.
+
+    Raises:
+        ValueError: `copying` with fewer than two layers, or fewer than three heads, or heads other than of 64.
+    """
+    if copying and (config.num_hidden_layers < 2 or config.num_attention_heads < 3 or config.head_dim != 64):
+        raise ValueError("the copying heads need two layers and three heads of 64 dimensions")
     drafter = LlamaForCausalLM(config)
     table = target.get_input_embeddings().weight.detach().float()
     table = table - table.mean(0)
@@ -26,82 +43,80 @@ def new_drafter(target: LlamaForCausalLM, config: LlamaConfig, *, copying: bool 
     projected = table @ directions[: config.hidden_size].T
     projected = projected / projected.std() * 0.05
     with torch.no_grad():
-        drafter.get_input_embeddings().weight.copy_(projected)
+        embed = drafter.get_input_embeddings().weight
+        embed.copy_(projected)
         for name, weight in drafter.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
                 weight.mul_(0.3)
         if copying:
-            _install_copying(drafter, projected)
+            embed[:, -1] = LEVEL
+            place = torch.arange(config.hidden_size - 1 - SKETCH, config.hidden_size - 1)
+            sketch = _sketch(embed, int(place[0]))
+            first, second = (layer.self_attn for layer in drafter.model.layers[:2])
+            _attend_to_previous(first, config, embed, sketch, place)
+            _copy_what_followed(second, config, embed, sketch, place)
+            drafter.model.norm.weight.fill_(FINAL)
+            drafter.model.norm.weight[place] = FINAL / 2
     return drafter
 
 
-def _pairs(config: LlamaConfig) -> tuple[Tensor, Tensor]:
-    """Head dimensions of the fast rotary pairs (first halves) and of the slow ones (both).
-
-    The slowest pair of all is left out; it holds the threshold.
-    """
-    half = config.head_dim // 2
-    slow = torch.arange(half - 1 - SKETCH // 2, half - 1)
-    return torch.arange(8), torch.cat([slow, slow + half])
-
-
-def _install_copying(drafter: LlamaForCausalLM, table: Tensor) -> None:
-    config, width = drafter.config, drafter.config.hidden_size
-    dim, half = config.head_dim, config.head_dim // 2
-    constant = width - 1
-    where = torch.arange(width - 1 - SKETCH, width - 1)
-    embed = drafter.get_input_embeddings().weight
-    embed[:, constant] = 0.12
-    scale = width**0.5 / embed.norm(dim=1).median()
+def _sketch(embed: Tensor, seen: int) -> Tensor:
+    """A map [SKETCH, H] from normalised embeddings to nearly independent, centred numbers."""
     normed = embed / embed.square().mean(1, keepdim=True).sqrt()
-    seen = int(where[0])
     mixing = torch.linalg.qr(torch.randn(seen, SKETCH))[0].T
-    sketch = torch.zeros(SKETCH, width)
+    sketch = torch.zeros(SKETCH, embed.shape[1])
     sketch[:, :seen] = mixing / normed[:, :seen].std(0)
-    sketch[:, constant] = -(sketch @ normed.mean(0)) / normed[:, constant].mean()
-    fast, slow = _pairs(config)
-    theta = config.rope_parameters["rope_theta"]
-    turn = theta ** (-fast.float() / half)
+    sketch[:, -1] = -(sketch @ normed.mean(0)) / normed[:, -1].mean()
+    return sketch
 
-    first, second = (layer.self_attn for layer in drafter.model.layers[:2])
-    level = 0.12 * float(scale)
+
+def _attend_to_previous(attention: Any, config: LlamaConfig, embed: Tensor, sketch: Tensor, place: Tensor) -> None:
+    """Head 0 writes the sketch of the token before into the dimensions `place`.
+
+    Queries and keys are constants whose fast rotary pairs line up at a distance of one.
+    """
+    dim, half = config.head_dim, config.head_dim // 2
+    fast = torch.arange(8)
+    turn = config.rope_parameters["rope_theta"] ** (-fast.float() / half)
+    level = LEVEL * float(embed.shape[1] ** 0.5 / embed.norm(dim=1).median())
     strength = (LOCK * dim**0.5) ** 0.5 / level
-    first.q_proj.weight[:dim] = 0
-    first.k_proj.weight[:dim] = 0
-    first.q_proj.weight[fast, constant] = strength * torch.cos(turn)
-    first.q_proj.weight[fast + half, constant] = -strength * torch.sin(turn)
-    first.k_proj.weight[fast, constant] = strength
-    # Tokens differ in length, so only a score that is negative elsewhere singles out one offset.
-    beside = float((len(fast) + torch.cos(turn).sum()) / 2)
-    first.q_proj.weight[half - 1, constant] = -strength * beside
-    first.k_proj.weight[half - 1, constant] = strength
-    first.v_proj.weight[:dim] = 0
-    first.v_proj.weight[:SKETCH] = sketch
-    first.o_proj.weight[:, :dim] = 0
-    first.o_proj.weight[where, torch.arange(SKETCH)] = 0.1
-
-    # What is copied is whitened, so that the token itself wins over the long ones.
-    whiten = 0.05 / table.std(0)
-    whiten[where[0] :] = 0
-    # Where nothing matches well, the heads rest on <|im_start|>, whose value is made zero.
-    rest = whiten.square() * embed[1]
-    rest = rest / (rest @ embed[1])
-    resting = torch.eye(width) - torch.outer(embed[1], rest)
-    for head in range(3):
-        rows = slice(head * dim, (head + 1) * dim)
-        for projection in (second.q_proj, second.k_proj, second.v_proj):
-            projection.weight[rows] = 0
-        second.q_proj.weight[head * dim + slow] = MATCH * sketch
-        second.k_proj.weight[head * dim + slow, where] = MATCH
-        copied = torch.arange(head * dim, min((head + 1) * dim, int(where[0])))
-        second.q_proj.weight[head * dim + half - 1, constant] = REST
-        second.k_proj.weight[head * dim + half - 1] = REST * rest * embed[1].norm()
-        second.v_proj.weight[copied] = whiten[copied, None] * resting[copied]
-        second.o_proj.weight[:, rows] = 0
-        second.o_proj.weight[copied, copied] = COPY * whiten[copied]
-    drafter.model.norm.weight.fill_(FINAL)
-    drafter.model.norm.weight[where] = FINAL / 2
+    query, key = attention.q_proj.weight, attention.k_proj.weight
+    value, out = attention.v_proj.weight, attention.o_proj.weight
+    query[:dim], key[:dim], value[:dim], out[:, :dim] = 0, 0, 0, 0
+    query[fast, -1] = strength * torch.cos(turn)
+    query[fast + half, -1] = -strength * torch.sin(turn)
+    key[fast, -1] = strength
+    # Tokens differ in length, so only a score that is negative elsewhere singles out one distance.
+    query[half - 1, -1] = -strength * float((len(fast) + torch.cos(turn).sum()) / 2)
+    key[half - 1, -1] = strength
+    value[:SKETCH] = sketch
+    out[place, torch.arange(SKETCH)] = 0.1
 
 
-MATCH, COPY, FINAL, LOCK = 3.0, 0.4, 1.5, 80.0
-REST = 2.0
+def _copy_what_followed(attention: Any, config: LlamaConfig, embed: Tensor, sketch: Tensor, place: Tensor) -> None:
+    """Heads 0 to 2 look for the current token among the sketches and copy what stands there.
+
+    All three attend alike, in slow rotary pairs; each copies 64 dimensions, whitened, so that the
+    token itself wins over those with long embeddings. Where nothing matches well they rest on
+    <|im_start|>, whose value is made zero.
+    """
+    dim, half, width = config.head_dim, config.head_dim // 2, embed.shape[1]
+    slow = torch.arange(half - 1 - SKETCH // 2, half - 1)
+    slow = torch.cat([slow, slow + half])
+    whiten = torch.cat([0.05 / embed[:, : int(place[0])].std(0), torch.zeros(SKETCH + 1)])
+    start = embed[1]
+    rest = whiten.square() * start
+    rest = rest / (rest @ start)
+    resting = torch.eye(width) - torch.outer(start, rest)
+    query, key = attention.q_proj.weight, attention.k_proj.weight
+    value, out = attention.v_proj.weight, attention.o_proj.weight
+    for first in range(0, 3 * dim, dim):
+        rows = slice(first, first + dim)
+        query[rows], key[rows], value[rows], out[:, rows] = 0, 0, 0, 0
+        query[first + slow] = MATCH * sketch
+        key[first + slow, place] = MATCH
+        query[first + half - 1, -1] = REST
+        key[first + half - 1] = REST * rest * start.norm()
+        copied = torch.arange(first, min(first + dim, int(place[0])))
+        value[copied] = whiten[copied, None] * resting[copied]
+        out[copied, copied] = COPY * whiten[copied]

@@ -23,24 +23,21 @@ mount(element, { ...PARTS, plotlyUrl, server, watch, value: () => props.value })
 """
 
 
-class LiveView(gr.HTML):
-    """Lanes, numbers, plots and the token card. `server_functions` are what its scripts may call."""
+def live_component(server_functions: list[Callable[..., Any]], **options: Any) -> gr.HTML:
+    """Lanes, numbers, plots and the token card. `server_functions` are what its scripts may call.
 
-    def __init__(self, server_functions: list[Callable[..., Any]], **options: Any) -> None:
-        plotly = f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"
-        parts = {"html": live_view(), "skeletons": skeletons(), "plotly": plotly}
-        super().__init__(
-            value=None,
-            html_template="<div></div>",  # small: gradio evaluates it at every update, the script below once
-            js_on_load=f"{bundle()}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
-            apply_default_css=False,
-            server_functions=server_functions,
-            **options,
-        )
-
-    def api_info(self) -> dict[str, Any]:
-        """A message: one JSON string."""
-        return {"type": "string"}
+    No subclass: gradio would write a stub file beside this one.
+    """
+    plotly = f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"
+    parts = {"html": live_view(), "skeletons": skeletons(), "plotly": plotly}
+    return gr.HTML(
+        value=None,
+        html_template="<div></div>",  # small: gradio evaluates it at every update, the script below once
+        js_on_load=f"{bundle()}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
+        apply_default_css=False,
+        server_functions=server_functions,
+        **options,
+    )
 
 
 def bundle() -> str:

@@ -13,7 +13,7 @@ from playground.models import ASSETS, Library
 from playground.trace import InvalidRequest
 from playground.ui.controls import Controls, controls
 from playground.ui.form import Form
-from playground.ui.live import LiveView, serve_files
+from playground.ui.live import live_component, serve_files
 from playground.ui.runs import Runs
 from playground.ui.theme import CSS_PATHS, theme
 from playground.ui.warmup import WarmUp
@@ -81,7 +81,7 @@ def _main(runs: Runs, warm_up: WarmUp, chosen: Controls, start: Form, offered: l
                 start.baseline, label="compare with plain decoding", container=False, elem_id="sp-baseline"
             )
             hide = gr.Checkbox(False, label="hide rejected and discarded", container=False, elem_id="sp-hide")
-    view = LiveView(_server_functions(runs, warm_up), elem_id="sp-view")
+    view = live_component(_server_functions(runs, warm_up), elem_id="sp-view")
     hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
     _connect(runs, chosen, prompt, baseline, run, stop, view)
 
@@ -101,7 +101,7 @@ def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:
 
 
 def _connect(
-    runs: Runs, chosen: Controls, prompt: Any, baseline: Any, run: gr.Button, stop: gr.Button, view: LiveView
+    runs: Runs, chosen: Controls, prompt: Any, baseline: Any, run: gr.Button, stop: gr.Button, view: gr.HTML
 ) -> None:
     run_id = gr.Textbox(visible=False)
 
