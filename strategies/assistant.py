@@ -152,7 +152,8 @@ STRATEGY = Strategy(
         Choice(
             name="confidence",
             label="Confidence threshold",
-            help="With 'until unsure': a guess that the assistant gives less than this is the draft's last.",
+            help="A guess that the assistant gives less than this is the draft's last.",
+            when=("schedule", "confidence"),
             default=0.4,
             minimum=0.0,
             maximum=1.0,

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A setting of a strategy: a number with a range, or one of `options` (value, label)."""
+    """A setting of a strategy: a number with a range, or one of `options` (value, label). `when` names another
+    setting and the value of it that this one needs to mean anything."""
 
     name: str
     label: str
@@ -29,6 +30,7 @@ class Choice:
     maximum: float | None = None
     step: float | None = None
     options: tuple[tuple[str, str], ...] = ()
+    when: tuple[str, str] | None = None
 
     def check(self, value: object) -> Setting:
         """`value` as the setting's type.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -10,7 +11,7 @@ from playground.models import CATALOGUE
 from playground.sampling import VERIFIERS
 from playground.trace import MAX_K
 from playground.ui.form import Form
-from strategies import STRATEGIES, Choice, strategy
+from strategies import STRATEGIES, Choice, Strategy, strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +70,11 @@ def controls(defaults: Form) -> Controls:
     for s in STRATEGIES.values():
         with gr.Group(visible=s is chosen and bool(s.settings), elem_classes="sp-group") as groups[s.name]:
             for choice in s.settings:
-                settings[s.name, choice.name] = _setting(s.name, choice)
+                settings[s.name, choice.name] = _setting(s, choice)
     with gr.Accordion("More settings", open=False, elem_classes="sp-more"):
         fields |= _more(defaults)
     _show_what_applies(fields, groups, sampling)
+    _show_settings_that_apply(settings)
     return Controls(fields, settings)
 
 
@@ -85,9 +87,11 @@ def _models(role: str, label: str, info: str, value: str | None, visible: bool =
     )
 
 
-def _setting(owner: str, choice: Choice) -> gr.components.Component:
+def _setting(owner: Strategy, choice: Choice) -> gr.components.Component:
     common: dict[str, Any] = {
-        "value": choice.default, "label": choice.label, "info": choice.help, "elem_id": f"sp-{owner}-{choice.name}",
+        "value": choice.default, "label": choice.label, "info": choice.help,
+        "elem_id": f"sp-{owner.name}-{choice.name}",
+        "visible": choice.when is None or dict(owner.settled({}))[choice.when[0]] == choice.when[1],
     }  # fmt: skip
     if choice.options:
         return gr.Dropdown([(label, value) for value, label in choice.options], filterable=False, **common)
@@ -140,6 +144,22 @@ def _more(defaults: Form) -> dict[str, gr.components.Component]:
             "before a word.",
         ),
     }  # fmt: skip
+
+
+def _show_settings_that_apply(settings: dict[tuple[str, str], gr.components.Component]) -> None:
+    for s in STRATEGIES.values():
+        for choice in s.settings:
+            if choice.when is not None:
+                other: Any = settings[s.name, choice.when[0]]
+                show = partial(_visible_at, choice.when[1])
+                other.change(
+                    show, other, settings[s.name, choice.name], queue=False, api_visibility="private",
+                    show_progress="hidden",
+                )  # fmt: skip
+
+
+def _visible_at(wanted: str, value: str) -> Any:
+    return gr.update(visible=value == wanted)
 
 
 def _show_what_applies(fields: dict[str, Any], groups: dict[str, gr.Group], sampling: gr.Group) -> None:
