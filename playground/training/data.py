@@ -87,11 +87,13 @@ def collate(samples: list[Sample]) -> Batch:
 
 
 def read_corpus(path: Path, tokenizer: PreTrainedTokenizerBase) -> list[Sample]:
-    """Samples without logits: JSON lines of prompt and response."""
-    samples = []
+    """Samples without logits: JSON lines of prompt and response; none of the evaluation."""
+    samples, bench = [], BenchFilter()
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
+            if bench.excludes(row["prompt"]):
+                continue
             prompt = tokenizer.apply_chat_template(
                 [{"role": "user", "content": row["prompt"]}], add_generation_prompt=True
             )["input_ids"]

@@ -42,7 +42,10 @@ def export(checkpoint: Path, folder: Path, *, average: bool = True) -> int:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".drafter-") as made:
         drafter.save_pretrained(made)
         GenerationConfig(bos_token_id=1, eos_token_id=2, pad_token_id=2).save_pretrained(made)
-        AutoTokenizer.from_pretrained(embedded_target()).save_pretrained(made)
+        tokenizer = AutoTokenizer.from_pretrained(embedded_target())
+        for trace in ("is_local", "local_files_only"):
+            tokenizer.init_kwargs.pop(trace, None)
+        tokenizer.save_pretrained(made)
         for path in Path(made).iterdir():
             path.chmod(0o644)
             shutil.move(path, folder / path.name)
