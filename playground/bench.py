@@ -20,7 +20,7 @@ from playground.cache import PrefixModel
 from playground.metrics import Tally
 from playground.race import race
 from playground.run import Prepared
-from playground.trace import InvalidRequest, Round, Started
+from playground.trace import Finished, InvalidRequest, Round, Started
 
 ALL = "all"
 WARM_UP_TOKENS = 8
@@ -154,7 +154,7 @@ def measure(lanes: Sequence[Prepared]) -> list[Numbers]:
             inside[lane] = -passes(lane)
         elif isinstance(event, Round):
             tallies[lane].add(event)
-        else:
+        elif isinstance(event, Finished):
             inside[lane] += passes(lane)
     return [
         {**tally.numbers(tallies[0]), "outside_passes": 1 - seconds / (tally.decode_seconds + tally.observe_seconds)}

@@ -66,8 +66,7 @@ class PrefixModel:
         self._rows, self._few_weights = torch.zeros(0, dtype=torch.long), model.get_output_embeddings().weight[:0]
         config = model.config.get_text_config(decoder=True)
         self.vocab_size: int = int(model.get_output_embeddings().weight.shape[0])
-        limit = getattr(config, "max_position_embeddings", None)
-        self.context: int | None = int(limit) if isinstance(limit, int) and limit > 0 else None
+        self.context = context_of(model)
         self._config = config
         self._reset()
 
@@ -144,6 +143,12 @@ class PrefixModel:
     def release(self) -> None:
         """Forget the prefix and free the cache."""
         self._reset()
+
+
+def context_of(model: Any) -> int | None:
+    """The most tokens that a model can read; None: its configuration names no limit."""
+    limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
+    return limit if isinstance(limit, int) and limit > 0 else None
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:

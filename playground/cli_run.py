@@ -86,7 +86,7 @@ def _value(text: str) -> object:
 
 
 def _prepared(args: argparse.Namespace) -> Prepared:
-    prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
+    prompt = _standard_input() if args.prompt == "-" else args.prompt
     texts = {"the prompt": [prompt], "stop": args.stop, "ban": args.ban}
     for name, values in texts.items():
         for value in values:
@@ -115,6 +115,13 @@ def _prepared(args: argparse.Namespace) -> Prepared:
         )
     except UncroppableCache as error:
         raise InvalidRequest(str(error)) from error
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read()
+    except (AttributeError, ValueError, OSError) as error:  # it is closed
+        raise InvalidRequest("The prompt is '-', but standard input cannot be read: give the prompt itself.") from error
 
 
 def _check_text(name: str, value: str, may_be_empty: bool) -> None:

@@ -10,7 +10,7 @@ No clock runs across a yield.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 
 from playground.sampling import Law, Verdicts, verifier
-from playground.trace import Event, Finished, FinishReason, InvalidRequest, Request, Round, Started, Token
+from playground.trace import Event, Finished, FinishReason, InvalidRequest, Reading, Request, Round, Started, Token
 
 TOP = 5
 CALIBRATION_PASSES = 3
+PREFILL_TOKENS = 256
 
 
 class Target(Protocol):
@@ -87,7 +88,8 @@ def decode(
     calibrate: bool = False,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Event]:
-    """Decode `request`: one Started, Rounds, one Finished.
+    """Decode `request`: one Started, Rounds, one Finished; before them a Reading now and then where the prompt is
+    long.
 
     `stop_rule` finds the request's stop strings, for which text is needed. `calibrate` times a few
     one-token target passes before the first round (Started.pass_seconds).
@@ -96,7 +98,8 @@ def decode(
         InvalidRequest: the prompt does not fit the target, a token id lies outside its vocabulary, there are
             stop strings but no rule for them, or no such verifier.
     """
-    verify = verifier(request.verifier).verify
+    chosen = verifier(request.verifier)
+    verify = chosen.verify
     _check(request, target, stop_rule)
     law = Law(request)
     rng = Random(f"verifier {request.seed}")
@@ -106,7 +109,7 @@ def decode(
     rounds = 0
     reason: FinishReason | None = None
     try:
-        yield _prefill(target, drafter, ids, calibrate, clock)
+        yield (yield from _prefill(target, drafter, ids, calibrate, clock))
         while reason is None:
             room = request.max_new_tokens - emitted
             context_room = None if target.context is None else target.context - len(ids)
@@ -125,7 +128,7 @@ def decode(
                 kept = [*draft[: verdicts.accepted], verdicts.next_id]
                 kept, reason = _cut(request, ids[len(prompt) :], kept, stop_rule)
                 sampled = clock()
-                tokens = _observe(draft, proposal, verdicts, kept, scores, p, law)
+                tokens = _observe(draft, proposal, verdicts, kept, scores, p, law, chosen.weighs_q)
                 observed = clock()
             ids += kept
             emitted += len(kept)
@@ -174,23 +177,30 @@ def _check_draft(draft: Sequence[int], most: int, vocab_size: int) -> None:
 
 def _prefill(
     target: Target, drafter: Drafter, ids: Sequence[int], calibrate: bool, clock: Callable[[], float]
-) -> Started:
-    """All of the prompt but its last token, which the first round reads."""
+) -> Generator[Event, None, Started]:
+    """Read all of the prompt but its last token, which the first round reads; in parts, so that a reader who has
+    had enough of a long one can leave between them."""
+    seconds = 0.0
+    for start in range(0, len(ids) - 1, PREFILL_TOKENS):
+        end = min(start + PREFILL_TOKENS, len(ids) - 1)
+        with torch.inference_mode():
+            begin = clock()
+            target.logits(ids[:end], keep=1)
+            seconds += clock() - begin
+        if end < len(ids) - 1:
+            yield Reading(end, len(ids))
     with torch.inference_mode():
         begin = clock()
-        if len(ids) > 1:
-            target.logits(ids[:-1], keep=1)
-        target_done = clock()
         drafter.prepare(ids)
-        draft_done = clock()
+        drafted = clock()
         if calibrate:
             for _ in range(CALIBRATION_PASSES):
                 target.logits(ids, keep=1)
         calibrated = clock()
     return Started(
-        prefill_seconds=target_done - begin,
-        draft_prefill_seconds=draft_done - target_done,
-        pass_seconds=(calibrated - draft_done) / CALIBRATION_PASSES if calibrate else None,
+        prefill_seconds=seconds,
+        draft_prefill_seconds=drafted - begin,
+        pass_seconds=(calibrated - drafted) / CALIBRATION_PASSES if calibrate else None,
     )
 
 
@@ -218,8 +228,10 @@ def _observe(
     scores: Tensor,
     p: Tensor,
     law: Law,
+    weighs_q: bool,
 ) -> tuple[Token, ...]:
-    """The round's tokens with all that is shown of them. Positions are looked at once, all together."""
+    """The round's tokens with all that is shown of them. Positions are looked at once, all together. The overlap of
+    p and q is the chance to pass only under a verifier that `weighs_q`."""
     # A stop inside the draft ends the run there: what follows counts as never tested.
     n = len(verdicts.tested) if len(kept) > verdicts.accepted else len(kept)
     rows = verdicts.accepted + 1
@@ -228,7 +240,9 @@ def _observe(
     q_top = _top(proposal.scores, q, law.greedy)[0] if draft and proposal.scores is not None else [()] * len(draft)
     p_of = p[range(n), draft[:n]].tolist() if n else []
     q_of = q[range(len(draft)), draft].tolist() if q is not None and draft else [1.0] * len(draft)
-    overlaps = torch.minimum(p[:n], q[:n]).sum(-1).clamp(max=1.0).tolist() if q is not None and n else [None] * n
+    overlaps = (
+        torch.minimum(p[:n], q[:n]).sum(-1).clamp(max=1.0).tolist() if q is not None and n and weighs_q else [None] * n
+    )
     tokens = [
         Token(
             id=draft[i],
@@ -236,7 +250,7 @@ def _observe(
             p=min(1.0, p_of[i]),
             q=min(1.0, q_of[i]),
             accept=verdicts.tested[i].accept,
-            drawn=verdicts.tested[i].drawn,
+            drawn=None if law.greedy else verdicts.tested[i].drawn,
             overlap=overlaps[i],
             margin=margins[i],
             p_top=p_top[i],

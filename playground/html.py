@@ -9,7 +9,7 @@ from playground.trace import VERDICTS, Verdict
 VERDICT_MEANINGS: dict[Verdict, str] = {
     "accepted": "guessed, tested, kept",
     "rejected": "guessed, tested, refused",
-    "discarded": "guessed after the refused one, never tested",
+    "discarded": "guessed after a refusal or past the end, never tested",
     "corrected": "the target's own, in the refused one's place",
     "bonus": "the target's own, after a draft kept whole",
     "plain": "the target's own, nothing was guessed",
@@ -77,8 +77,9 @@ def _strip() -> str:
     cells = []
     for key, name in STRIP:
         definition = DEFINITIONS["measured_speedup" if key == "speedup" else key][1]
+        other = f' data-predicted="{escape(DEFINITIONS["predicted_speedup"][1])}"' if key == "speedup" else ""
         cells.append(
-            f'<div class="sp-number" data-number="{key}" tabindex="0" data-tip="{escape(definition)}">'
+            f'<div class="sp-number" data-number="{key}" tabindex="0" data-tip="{escape(definition)}"{other}>'
             f'<dd>–</dd><dt>{escape(name)} <span class="sp-kind">measured</span></dt></div>'
         )
     return f'<dl class="sp-strip" aria-label="Numbers of the run">{"".join(cells)}</dl>'

@@ -25,7 +25,7 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     "alpha": (
         "alpha",
         "mean over tested positions of sum(min(p, q)) = 1 - TV(p, q): how likely a guess is to pass, from the "
-        "two distributions themselves; only where the drafter has a distribution q.",
+        "two distributions themselves; only where the drafter has a distribution q and the verifier weighs it.",
     ),
     "tokens_per_pass": (
         "tokens per target pass",
@@ -186,12 +186,12 @@ class Tally:
     def cost_ratio(self, plain: "Tally | None" = None) -> float | None:
         """c: seconds per drafted token / seconds of a one-token target pass."""
         one = self.pass_seconds(plain)
-        return None if one is None or not self.drafted else self.draft_seconds / self.drafted / one
+        return _ratio(self.draft_seconds, self.drafted * (one or 0.0))
 
     def verify_ratio(self, plain: "Tally | None" = None) -> float | None:
         """Mean seconds of this run's target passes / seconds of a one-token target pass."""
         one = self.pass_seconds(plain)
-        return None if one is None or not self.rounds else self.verify_seconds / self.rounds / one
+        return _ratio(self.verify_seconds, self.rounds * (one or 0.0))
 
     def measured_speedup(self, plain: "Tally | None") -> float | None:
         """Plain seconds per token / this run's seconds per token; None without a plain lane."""

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from playground.cache import PrefixModel
+from playground.cache import PrefixModel, context_of
 from playground.trace import InvalidRequest
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -49,6 +49,11 @@ class Loaded:
     chat: bool
     parameters: int
     draft_vocabulary: tuple[int, ...] | None = None
+
+    @property
+    def context(self) -> int | None:
+        """The most tokens that it can read; None: no limit is known."""
+        return context_of(self.model)
 
     def follow(self) -> PrefixModel:
         """A fresh cache over the shared weights, for one run."""

@@ -28,7 +28,7 @@ class Recording:
         elif isinstance(event, Round):
             self.rounds.append(event)
             self.tally.add(event)
-        else:
+        elif isinstance(event, Finished):
             self.finished = event
 
     @property

@@ -88,13 +88,23 @@ def prepare(
     loaded = library.load(target, progress)
     helper = None if assistant_name is None else library.load(assistant_name, progress)
     chosen.check(loaded, helper)
+    prompt_ids = loaded.prompt_ids(prompt, chat)
+    _check_length(loaded, len(prompt_ids))
     request = replace(
         draft,
-        prompt_ids=loaded.prompt_ids(prompt, chat),
+        prompt_ids=prompt_ids,
         stop_ids=draft.stop_ids or loaded.stop_ids,
         banned_ids=banned_ids(loaded, banned) or draft.banned_ids,
     )
     return Prepared(request, loaded, helper)
+
+
+def _check_length(target: Loaded, tokens: int) -> None:
+    context = target.context
+    if context is not None and tokens > context:
+        raise InvalidRequest(
+            f"The prompt is {tokens} tokens long and {target.name} reads at most {context}: shorten the prompt."
+        )
 
 
 def banned_ids(target: Loaded, words: tuple[str, ...]) -> tuple[int, ...]:

@@ -172,12 +172,13 @@ def match(p: Tensor, q: Tensor | None, draft: Sequence[int], rng: Random) -> Ver
 
 @dataclass(frozen=True, slots=True)
 class VerifierInfo:
-    """A verifier and what the page says of it."""
+    """A verifier and what the page says of it. `weighs_q` says that it accepts by p against q."""
 
     title: str
     about: str
     verify: Verifier
     lossless: bool = True
+    weighs_q: bool = True
 
 
 VERIFIERS: dict[str, VerifierInfo] = {
@@ -192,6 +193,7 @@ VERIFIERS: dict[str, VerifierInfo] = {
         "The target draws its own token and a guess is kept only if it is the same. Lossless too, "
         "but keeps fewer guesses when sampling.",
         match,
+        weighs_q=False,
     ),
 }
 

@@ -123,9 +123,10 @@ class Token:
     """A token that was drafted or emitted, with what decided its verdict.
 
     `p` and `q` are the probabilities that target and drafter gave it after all logits processors;
-    `accept` is min(1, p / q), `drawn` the uniform number it was tested with (null where nothing was
-    drawn: verifier `match`, tokens never tested). `overlap` is sum(min(p, q)) over the vocabulary
-    at a tested position where q exists. `margin` is the gap between the target's two best logits.
+    `accept` is min(1, p / q), `drawn` the uniform number it was tested with (null where none decides:
+    temperature 0, verifier `match`, tokens never tested). `overlap` is sum(min(p, q)) over the vocabulary
+    at a tested position, where q exists and the verifier weighs it. `margin` is the gap between the
+    target's two best logits.
     `p_top` and `q_top` are the five likeliest tokens, (id, probability) each, best first; at
     temperature 0, where p itself is one-hot, they are taken at temperature 1.
     """
@@ -181,6 +182,14 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """A long prompt is being read: how many of its tokens so far. A chance to stop; no part of a trace."""
+
+    read: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """The prompt has been read. `pass_seconds` is the mean of a few one-token target passes, where
     the caller asked for them (it has no plain lane to take them from); null otherwise."""
@@ -199,7 +208,7 @@ class Finished:
     emitted: int
 
 
-Event = Started | Round | Finished
+Event = Reading | Started | Round | Finished
 
 
 @dataclass(frozen=True, slots=True)

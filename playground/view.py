@@ -87,6 +87,7 @@ class View:
     tokenizer: Any
     lanes: tuple[LaneInfo, ...]
     greedy: bool
+    verifier: str = "exact"
     _states: list[Lane] = field(init=False)
     _rounds: list[list[Any]] = field(init=False, default_factory=list)
     _points: list[list[Any]] = field(init=False, default_factory=list)
@@ -116,7 +117,8 @@ class View:
     def begin(self) -> dict[str, Any]:
         """What the page must know before the first round."""
         lanes = [{"title": lane.title, "drafts": lane.drafts} for lane in self.lanes]
-        return {"begin": {"lanes": lanes, "greedy": self.greedy, "verdicts": list(VERDICTS)}}
+        law = {"greedy": self.greedy, "verifier": self.verifier}
+        return {"begin": {"lanes": lanes, **law, "verdicts": list(VERDICTS)}}
 
     def add(self, lane: int, event: Event) -> None:
         """Take in an event of that lane."""
@@ -125,7 +127,7 @@ class View:
             state.tally.start(event)
         elif isinstance(event, Finished):
             self._finish(lane, event)
-        else:
+        elif isinstance(event, Round):
             self._rounds.append(self._round(lane, event, state.add(event)))
             if state is self.main:
                 self._points.append(self._point())

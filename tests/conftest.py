@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from fakes import save_tiny, tiny_loaded
+from hypothesis import settings
 
 from playground.models import Loaded
 
+settings.register_profile("shared machine", deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("shared machine")
 torch.set_num_threads(1)  # tiny models: a second thread only waits
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from playground.models import Loaded
 from playground.run import Prepared
-from playground.trace import Finished, Request, Round, Started, emitted_ids
+from playground.trace import Finished, Reading, Request, Round, Started, emitted_ids
 from strategies import STRATEGIES
 
 ALL = sorted(STRATEGIES)
@@ -34,7 +34,7 @@ class Run:
 
 def collect(events: Any, request: Request) -> Run:
     """Run to the end."""
-    started, *rounds, finished = list(events)
+    started, *rounds, finished = [e for e in events if not isinstance(e, Reading)]
     return Run(request, started, tuple(rounds), finished)
 
 

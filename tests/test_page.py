@@ -10,6 +10,7 @@ import pytest
 from fakes import byte_tokenizer
 from served import endless_pair, served
 
+from playground.metrics import DEFINITIONS
 from playground.models import ASSETS, DEFAULT_ASSISTANT, DEFAULT_TARGET
 from playground.trace import VERDICTS, Round, Token
 from playground.ui.runs import Runs
@@ -124,6 +125,8 @@ def test_without_the_baseline_the_speedup_is_called_predicted(open_page: Visit) 
     assert open_page.page.locator(".sp-lane:visible").count() == 1
     label = open_page.text("[data-number=speedup] dt")
     assert "predicted" in label and "measured" not in label
+    tip = open_page.page.get_attribute("[data-number=speedup]", "data-tip")
+    assert tip == DEFINITIONS["predicted_speedup"][1]
 
 
 def test_a_click_on_a_token_opens_its_card_and_nothing_moves(open_page: Visit) -> None:
@@ -136,6 +139,42 @@ def test_a_click_on_a_token_opens_its_card_and_nothing_moves(open_page: Visit) -
     assert open_page.page.evaluate("[scrollY, document.documentElement.scrollHeight]") == before
     open_page.page.keyboard.press("Escape")
     assert not open_page.page.is_visible(".sp-card")
+
+
+def test_the_card_tells_the_rule_of_the_verifier_and_the_place_in_the_draft(open_page: Visit) -> None:
+    page = open_page.page
+    for verifier, chance, why in (("exact", "min(1, p/q)", "p has beyond q"), ("match", "chance kept", "drew another")):
+        for text in synthetic(page, 1, greedy=False, verifier=verifier):
+            page.evaluate("(text) => window.playground.receive(text)", text)
+        page.locator(f"{SPECULATING} .sp-text .corrected").click()
+        card = open_page.text(".sp-card")
+        assert chance in card and why in card and "round 1, place 3" in card
+        page.keyboard.press("Escape")
+
+
+def test_a_run_stopped_before_it_wrote_says_so_and_names_no_speedup(open_page: Visit) -> None:
+    page = open_page.page
+    view = View(byte_tokenizer(), (LaneInfo("Plain", False), LaneInfo("Lookup", True)), True)
+    name = page.evaluate("window.playground.begin()")
+    page.evaluate("window.playground.stop()")
+    assert open_page.text(".sp-status") == "Stopping"
+    begun = view.begin()
+    view.end("stopped")
+    for seq, message in enumerate((begun, view.take())):
+        page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
+    assert open_page.text(".sp-status") == "Stopped before anything was written."
+    assert "predicted" not in open_page.text("[data-number=speedup] dt")
+
+
+def test_a_seed_that_is_no_whole_number_is_refused_not_rounded(open_page: Visit) -> None:
+    page = open_page.page
+    page.fill("#sp-temperature input[type=number]", "0.8")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#sp-seed")
+    page.fill("#sp-seed input", "1.5")
+    page.keyboard.press("Tab")
+    open_page.run()
+    assert "1.5" in open_page.text(".sp-error")
 
 
 def test_arrow_keys_walk_the_tokens_and_the_card_goes_along(open_page: Visit) -> None:
@@ -324,10 +363,10 @@ def test_the_untouched_page_runs_the_bundled_pair(browser: Any) -> None:
         assert one.complaints == [] and len(one.hosts) == 1
 
 
-def synthetic(page: Any, rounds: int) -> list[str]:
+def synthetic(page: Any, rounds: int, greedy: bool = True, verifier: str = "exact") -> list[str]:
     """Messages of a run with five tokens a round, one message a round of each lane."""
     tokenizer = byte_tokenizer()
-    view = View(tokenizer, (LaneInfo("Plain", False), LaneInfo("Lookup", True)), True)
+    view = View(tokenizer, (LaneInfo("Plain", False), LaneInfo("Lookup", True)), greedy, verifier)
     name = page.evaluate("window.playground.begin()")
     top = tuple((x, 0.2) for x in range(97, 102))
 

@@ -149,4 +149,6 @@ def test_a_message_is_plain_json_without_nan() -> None:
     one = view()
     message = json.loads(dump({**one.begin(), **one.take()}))
     assert message["begin"]["verdicts"] == list(VERDICTS)
+    assert message["begin"]["verifier"] == "exact"
+    assert View(TOKENIZER, LANES, False, "match").begin()["begin"]["verifier"] == "match"
     assert [lane["title"] for lane in message["begin"]["lanes"]] == ["Plain", "Lookup"]

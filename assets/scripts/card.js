@@ -1,6 +1,6 @@
 // The card of a token: what decided its verdict. It floats over the page, so that nothing moves.
 
-import { T, namedText, probability, verdictOf } from "./text.js";
+import { DRAFTED, T, namedText, probability, verdictOf } from "./text.js";
 
 const make = (tag, className, text) => {
   const made = document.createElement(tag);
@@ -26,31 +26,35 @@ export class Card {
     this.onClose();
   }
 
-  show(lane, { token, round, position }, greedy) {
+  show(lane, { token, round, position }, law) {
     const verdict = verdictOf(token);
     const part = (name) => this.root.querySelector(`.sp-card-${name}`);
     part("token").textContent = namedText(token[T.text]);
     part("verdict").textContent = verdict;
     part("verdict").className = `sp-card-verdict t ${verdict}`;
-    part("where").textContent = `id ${token[T.id]} · round ${round[1] + 1}, place ${position + 1}`;
-    part("why").textContent = reason(token, verdict, greedy);
-    this.values(part("values"), token);
+    part("where").textContent = `id ${token[T.id]} · round ${round[1] + 1}, place ${placeInDraft(round, position)}`;
+    part("why").textContent = reason(token, verdict, law);
+    this.values(part("values"), token, law);
     const [p, q] = part("bars").querySelectorAll("section");
     bars(p, "p, target: five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
     bars(q, "q, drafter: five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
-    part("note").textContent = greedy
-      ? "At temperature 0, p and q are one-hot; the bars show temperature 1."
-      : "";
+    const notes = token[T.text] === "" ? ["◌ is part of a character; a later token completes it."] : [];
+    if (law.greedy) notes.push("At temperature 0, p and q are one-hot; the bars show temperature 1.");
+    part("note").textContent = notes.join(" ");
     this.root.hidden = false;
     this.place(lane.box.getBoundingClientRect(), lane.chosen.getBoundingClientRect());
   }
 
-  values(list, token) {
+  values(list, token, { greedy, verifier }) {
+    const chance = verifier === "match" ? "chance kept" : "min(1, p/q)";
+    const drawn = greedy || verifier === "match"
+      ? "nothing is drawn to test a guess here"
+      : "the number it was tested with: kept if below";
     const rows = [
       ["p", "the target's probability of it", probability(token[T.p])],
       ["q", "the drafter's probability of it", probability(token[T.q])],
-      ["min(1, p/q)", "chance to be kept", probability(token[T.accept])],
-      ["drawn", "the number it was tested with: kept if below", probability(token[T.drawn])],
+      [chance, "chance to be kept", probability(token[T.accept])],
+      ["drawn", drawn, probability(token[T.drawn])],
     ];
     list.replaceChildren(
       ...rows.map(([name, meaning, value]) => {
@@ -78,22 +82,29 @@ export class Card {
   }
 }
 
-function reason(token, verdict, greedy) {
-  const drawn = token[T.drawn];
-  const test = `the number drawn, ${probability(drawn)}, is`;
+// Where in its draft a token stands; the target's own comes after the accepted ones.
+function placeInDraft([, , tokens], position) {
+  if (DRAFTED.has(verdictOf(tokens[position]))) return position + 1;
+  return tokens.filter((token) => verdictOf(token) === "accepted").length + 1;
+}
+
+function reason(token, verdict, { greedy, verifier }) {
+  const match = verifier === "match";
+  const test = `the number drawn, ${probability(token[T.drawn])}, is`;
   const bound = `min(1, p/q) = ${probability(token[T.accept])}`;
   switch (verdict) {
     case "accepted":
       if (greedy) return "Kept: it is the target's own first choice.";
-      return drawn === null ? "Kept: the target drew the same token." : `Kept: ${test} below ${bound}.`;
+      return match ? "Kept: the target drew the same token." : `Kept: ${test} below ${bound}.`;
     case "rejected":
       if (greedy) return "Refused: the target's first choice is another token.";
-      return drawn === null ? "Refused: the target drew another token." : `Refused: ${test} not below ${bound}.`;
+      return match ? "Refused: the target drew another token." : `Refused: ${test} not below ${bound}.`;
     case "discarded":
-      return "Never tested: it was guessed to follow a token that did not stay.";
+      return "Never tested: it was guessed after a refusal or past the end.";
     case "corrected":
-      return greedy
-        ? "The target's first choice, in the place of the refused guess."
+      if (greedy) return "The target's first choice, in the place of the refused guess.";
+      return match
+        ? "The target drew another token than the guess."
         : "The target's token in the place of the refused guess, drawn from what p has beyond q.";
     case "bonus":
       return "The whole draft was kept, and the same pass gave the target's next token as well.";

@@ -3,6 +3,7 @@
 
 const MOST_POINTS = 300; // of a line; more are thinned out to every second
 const RECENT_ROUNDS = 14; // of the speculating lane, in the time line
+const UNSETTLED_ROUNDS = 5; // whose speedup is noise, and is not drawn once there are more
 const QUIET = 15; // pause after a drawing, in multiples of the time that it took
 const SHORTEST_PAUSE = 250; // ms
 
@@ -33,6 +34,8 @@ export class Charts {
     this.seen = 0;
     this.points = [];
     this.last = null;
+    this.settledAt = 0; // emitted tokens
+    this.ended = new Set();
     this.bars = titles.map(() => []);
     this.clocks = titles.map(() => 0);
     this.message = null;
@@ -45,6 +48,7 @@ export class Charts {
     for (const point of message.points) {
       if (this.seen % this.stride === 0) this.points.push(point);
       this.last = point;
+      if (this.seen === UNSETTLED_ROUNDS) this.settledAt = point[0];
       this.seen += 1;
     }
     if (this.points.length > MOST_POINTS) {
@@ -52,6 +56,7 @@ export class Charts {
       this.stride *= 2;
     }
     for (const [lane, , , draft, verify] of message.rounds) this.addBars(lane, draft, verify);
+    for (const [lane] of message.ended ?? []) this.ended.add(lane);
     this.panels.forEach((panel) => this.dirty.add(panel));
     this.schedule();
   }
@@ -60,6 +65,9 @@ export class Charts {
     const start = this.clocks[lane];
     this.bars[lane].push([start, draft, verify]);
     this.clocks[lane] = start + draft + verify;
+    // The window of the time line ends with the last lane: what another does afterwards is not in it.
+    const last = this.clocks.length - 1;
+    if (lane !== last && this.ended.has(last) && start > this.clocks[last]) return;
     if (this.bars[lane].length > 12 * RECENT_ROUNDS) this.bars[lane].splice(0, 6 * RECENT_ROUNDS);
   }
 
@@ -129,13 +137,13 @@ const FILL = {
     return points.some((p) => p[2] !== null);
   },
   speedup(figure, charts) {
-    const points = charts.series();
+    const points = charts.series().filter((p) => p[0] >= charts.settledAt);
     for (const [trace, column] of [[0, 4], [1, 3]]) {
       figure.data[trace].x = points.map((p) => p[0]);
       figure.data[trace].y = points.map((p) => p[column]);
     }
-    const settled = points.slice(Math.min(3, points.length >> 2)).flatMap((p) => [p[3] ?? 0, p[4] ?? 0]);
-    figure.layout.yaxis.range = [0, Math.max(1.5, 1.15 * Math.max(0, ...settled))];
+    const drawn = points.flatMap((p) => [p[3] ?? 0, p[4] ?? 0]);
+    figure.layout.yaxis.range = [0, Math.max(1.5, 1.1 * Math.max(0, ...drawn))];
     return points.some((p) => p[3] !== null || p[4] !== null);
   },
   timeline(figure, charts) {
@@ -153,7 +161,13 @@ const FILL = {
       }
     });
     rowAxis(figure, rows);
-    figure.layout.xaxis.range = [from, charts.clocks.at(-1)];
+    const to = charts.clocks.at(-1);
+    figure.layout.xaxis.range = [from, to];
+    figure.layout.annotations = rows.flatMap((_, lane) => {
+      if (!charts.ended.has(lane) || charts.clocks[lane] > from) return [];
+      const text = `ended at ${charts.message.clocks[lane][0].toFixed(1)} s`;
+      return [{ text, x: (from + to) / 2, y: rows.length - 1 - lane, showarrow: false }];
+    });
     return true;
   },
   lengths(figure, charts) {

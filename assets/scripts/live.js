@@ -43,6 +43,8 @@ class LiveView {
     this.waiting = new Map();
     this.filling = null;
     this.costs = [];
+    this.decoding = false;
+    this.stopping = false;
     this.setRunning(true);
     this.card.close();
     this.clearError();
@@ -65,7 +67,8 @@ class LiveView {
 
   stop() {
     if (!this.running) return;
-    this.say("Stopping after this round");
+    this.say(this.decoding ? "Stopping after this round" : "Stopping");
+    this.stopping = true;
     this.server.stop_run(this.run);
   }
 
@@ -119,7 +122,7 @@ class LiveView {
     const begin = performance.now();
     if (message.begin) this.start(message.begin, message.dtype);
     if (message.machine) this.machine.textContent = message.machine;
-    if (message.status) this.say(message.status);
+    if (message.status && !this.stopping) this.say(message.status);
     if (message.rounds) this.advance(message);
     for (const [lane, , why, emitted, tail] of message.ended ?? []) this.active[lane].finish(emitted, why, tail);
     if (message.error) this.showError(message.error, message.field);
@@ -127,9 +130,9 @@ class LiveView {
     this.costs.push([performance.now() - begin, (message.rounds ?? []).length]);
   }
 
-  start({ lanes, greedy, verdicts }, dtype) {
+  start({ lanes, greedy, verifier, verdicts }, dtype) {
     this.verdicts = verdicts;
-    this.greedy = greedy;
+    this.law = { greedy, verifier };
     this.dtype = dtype;
     this.active = this.lanes.slice(-lanes.length);
     this.lanesBox.classList.toggle("sp-single", lanes.length === 1);
@@ -140,7 +143,8 @@ class LiveView {
   }
 
   advance(message) {
-    if (message.rounds.length) this.say("Decoding");
+    this.decoding ||= message.rounds.length > 0;
+    if (message.rounds.length && !this.stopping) this.say("Decoding");
     this.active.forEach((lane, i) => {
       lane.append(message.rounds.filter((round) => round[0] === i));
       lane.numbers(message.clocks[i]);
@@ -148,13 +152,16 @@ class LiveView {
     this.showNumbers(message.numbers);
     this.charts.take(message);
     this.agreement = message.agree;
+    this.written = message.clocks.map(([, emitted]) => emitted);
   }
 
   showNumbers(n) {
     const measured = n.measured_speedup ?? null;
     const predicted = n.predicted_speedup ?? null;
     const shown = measured ?? predicted;
-    this.cell("speedup", shown === null ? "–" : `${number(shown, 2)}×`, speedupKind(measured, predicted));
+    const kind = shown === null && n.emitted ? "not defined" : speedupKind(measured, predicted);
+    this.cell("speedup", shown === null ? "–" : `${number(shown, 2)}×`, kind);
+    this.explainSpeedup(measured, predicted);
     const rate = n.acceptance_rate ?? null;
     this.cell("acceptance_rate", rate === null ? "–" : `${number(100 * rate, 0)} %`);
     this.cell("tokens_per_pass", number(n.tokens_per_pass ?? null, 2));
@@ -169,6 +176,15 @@ class LiveView {
     if (label.textContent !== kind) label.textContent = kind;
   }
 
+  // The definition of what the label says.
+  explainSpeedup(measured, predicted) {
+    const data = this.root.querySelector('[data-number="speedup"]').dataset;
+    data.measured ??= data.tip;
+    const both = `Measured: ${data.measured} Predicted: ${data.predicted}`;
+    const tip = predicted === null ? data.measured : measured === null ? data.predicted : both;
+    if (data.tip !== tip) data.tip = tip;
+  }
+
   finish(message) {
     this.setRunning(false);
     if (!message.error) this.say(this.conclusion());
@@ -177,13 +193,18 @@ class LiveView {
 
   // What the two texts say about exactness.
   conclusion() {
-    const { agreement, greedy, dtype } = this;
+    const { agreement, dtype, written } = this;
+    if (!Math.max(...written)) return "Stopped before anything was written.";
     if (!agreement) return "Done.";
-    if (!greedy) {
-      return "Sampling: each lane draws its own random numbers, so the texts differ; their distribution is the same.";
+    if (!this.law.greedy) {
+      const bound = dtype === "float32" ? "" : ` up to ${dtype} rounding`;
+      return (
+        "Sampling: each lane draws its own random numbers, so the texts differ; their distribution is the same" +
+        `${bound}.`
+      );
     }
     const { tokens, parted } = agreement;
-    if (!parted) return `Both lanes wrote the same ${tokens} tokens, as they must at temperature 0.`;
+    if (!parted) return sameTexts(tokens, written);
     const [plain, ours] = parted.texts.map(namedText);
     const gap = Math.min(...parted.margins.filter((m) => m !== null));
     const apart = gap === 0 ? "exactly equal there" : `${Number.isFinite(gap) ? gap.toPrecision(2) : "?"} apart there`;
@@ -195,7 +216,7 @@ class LiveView {
 
   openCard(lane, chosen) {
     for (const other of this.lanes) if (other !== lane) other.unchoose();
-    this.card.show(lane, chosen, this.greedy);
+    this.card.show(lane, chosen, this.law);
   }
 
   say(text) {
@@ -240,9 +261,18 @@ function cause(gap, dtype) {
   return gap <= ROUNDING ? `, a tie within the rounding of ${dtype}.` : `: more than the rounding of ${dtype} explains.`;
 }
 
+// A lane that was stopped early has less to compare.
+function sameTexts(tokens, written) {
+  if (!tokens) return "Stopped before both lanes had written anything: there is nothing to compare.";
+  const counted = `${tokens} token${tokens === 1 ? "" : "s"}`;
+  return Math.max(...written) === tokens
+    ? `Both lanes wrote the same ${counted}, as they must at temperature 0.`
+    : `Both lanes begin with the same ${counted}, as they must at temperature 0.`;
+}
+
 function speedupKind(measured, predicted) {
-  if (measured === null) return "predicted";
-  return predicted === null ? "measured" : `measured · ${number(predicted, 2)}× predicted`;
+  if (predicted === null) return "measured";
+  return measured === null ? "predicted" : `measured · ${number(predicted, 2)}× predicted`;
 }
 
 // Ctrl+Enter runs, Esc closes the card or stops.

@@ -115,7 +115,7 @@ def _sampling(defaults: Form) -> dict[str, gr.components.Component]:
             info="Only tokens with this share of the likeliest one's chance; 0 is off.", elem_id="sp-min_p",
         ),
         "seed": gr.Number(
-            defaults.seed, precision=0, label="Seed", info="Same settings and seed, same run.", elem_id="sp-seed"
+            defaults.seed, precision=None, label="Seed", info="Same settings and seed, same run.", elem_id="sp-seed"
         ),
         "verifier": gr.Dropdown(
             [(v.title, name) for name, v in VERIFIERS.items()], value=defaults.verifier, filterable=False,

@@ -1,7 +1,7 @@
 """What the controls say, as plain values, and the checked run that they ask for. Knows no widget."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -29,8 +29,8 @@ class Form:
     repetition_penalty: float | None = 1.0
     seed: float | None = 0
     verifier: str = "exact"
-    stop_strings: str = ""
-    banned: str = ""
+    stop_strings: str | Sequence[str] = ""
+    banned: str | Sequence[str] = ""
     chat: bool = True
     baseline: bool = True
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -47,12 +47,25 @@ class Form:
             raise InvalidRequest(f"{unknown[0]!r} is no setting; the settings are {', '.join(names)}.")
         return replace(self, **values)
 
+    def _check_types(self) -> None:
+        texts = {"prompt": self.prompt, "target": self.target, "strategy": self.strategy, "verifier": self.verifier}
+        for name, value in {**texts, "assistant": self.assistant or ""}.items():
+            _need(isinstance(value, str), name, value, "a text")
+        for name, entries in (("stop_strings", self.stop_strings), ("banned", self.banned)):
+            each = [entries] if isinstance(entries, str) else entries
+            ok = each is None or (isinstance(each, list | tuple) and all(isinstance(e, str) for e in each))
+            _need(ok, name, entries, "a text with one entry a line, or a list of texts")
+        for name, switch in (("chat", self.chat), ("baseline", self.baseline)):
+            _need(isinstance(switch, bool), name, switch, "true or false")
+        _need(isinstance(self.settings, Mapping), "settings", self.settings, "an object of names and values")
+
     def prepare(self, library: Library, progress: Progress | None = None) -> Prepared:
         """The checked run, its models loaded.
 
         Raises:
             InvalidRequest: something cannot be run.
         """
+        self._check_types()
         numbers = ("k", "temperature", "max_new_tokens", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
         return prepare(
             library,
@@ -70,8 +83,15 @@ class Form:
         )
 
 
-def lines(text: str | None) -> tuple[str, ...]:
-    """The non-empty lines of a text, `\\n` and `\\t` in them read as newline and tab."""
+def _need(ok: bool, name: str, value: object, allowed: str) -> None:
+    if not ok:
+        raise InvalidRequest(f"{name} is {value!r}; it must be {allowed}.")
+
+
+def lines(text: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The non-empty lines of a text, `\\n` and `\\t` in them read as newline and tab; a list is taken as it is."""
+    if text is not None and not isinstance(text, str):
+        return tuple(text)
     escapes = {"\\n": "\n", "\\t": "\t", "\\\\": "\\"}
     found = (text or "").splitlines()
     return tuple(re.sub(r"\\[nt\\]", lambda m: escapes[m.group()], line) for line in found if line)
@@ -80,6 +100,7 @@ def lines(text: str | None) -> tuple[str, ...]:
 def _number(name: str, value: float | None) -> float | int:
     if value is None:
         raise InvalidRequest(f"{LABELS.get(name, name)} is empty: type a number.")
+    _need(isinstance(value, int | float) and not isinstance(value, bool), LABELS.get(name, name), value, "a number")
     return int(value) if name in WHOLE and float(value).is_integer() else value
 
 
@@ -87,6 +108,7 @@ LABELS = {"k": "K"}
 # How an error names a value, and the control that holds it.
 _NAMES = {
     "the prompt": "prompt", "The prompt": "prompt", "max_new_tokens": "max_new_tokens", "K": "k",
+    "The banned word": "banned", "banned": "banned",
     "temperature": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
     "repetition_penalty": "repetition_penalty", "seed": "seed", "stop_strings": "stop_strings",
     "verifier": "verifier", "strategy": "strategy",
@@ -99,7 +121,7 @@ def field_of(message: str, form: Form) -> str:
     if named:
         return "target" if named.group(1) == repr(form.target) else "assistant"
     for name, control in _NAMES.items():
-        if message.startswith(f"{name} is "):
+        if message.startswith((f"{name} is ", f"{name} '", f'{name} "')):
             return control
     for name in form.settings:
         if message.startswith(f"{name} is "):

@@ -20,7 +20,7 @@ import torch
 from playground.models import Library
 from playground.race import race
 from playground.run import Prepared
-from playground.trace import FinishReason, InvalidRequest
+from playground.trace import FinishReason, InvalidRequest, Reading
 from playground.ui.form import Form, field_of
 from playground.ui.warmup import machine
 from playground.view import LaneInfo, View, dump
@@ -126,7 +126,10 @@ class Runs:
         due = 0.0
         with closing(race(lanes)) as events:
             for lane, event in events:
-                view.add(lane, event)
+                if isinstance(event, Reading):
+                    run.send({"status": f"Reading the prompt: {event.read:,} of {event.total:,} tokens"})
+                else:
+                    view.add(lane, event)
                 now = time.monotonic()
                 if run.stop.is_set() or now > deadline:
                     reason = "stopped" if run.stop.is_set() else "time"
