@@ -91,7 +91,7 @@ def test_a_run_shows_both_lanes_with_the_same_text_and_says_why_it_ended(open_pa
     assert texts[0] == texts[1] != ""
     assert "48 tokens: the limit on new tokens was reached." in open_page.text(f"{SPECULATING} .sp-end")
     assert "same 48 tokens" in open_page.text(".sp-status")
-    assert "K = 4" in open_page.text(f"{SPECULATING} .sp-title")
+    assert "K = 3" in open_page.text(f"{SPECULATING} .sp-title")
 
 
 def test_every_drafted_token_is_on_the_screen_with_its_verdict(open_page: Visit) -> None:

@@ -103,7 +103,7 @@ def _setting(owner: Strategy, choice: Choice) -> gr.components.Component:
 def _sampling(defaults: Form) -> dict[str, gr.components.Component]:
     return {
         "top_k": gr.Number(
-            defaults.top_k, precision=0, label="Top-k", info="Only the k likeliest tokens; 0 is off.",
+            defaults.top_k, precision=None, label="Top-k", info="Only the k likeliest tokens; 0 is off.",
             elem_id="sp-top_k",
         ),
         "top_p": gr.Slider(

@@ -20,7 +20,7 @@ class Form:
     target: str = DEFAULT_TARGET
     strategy: str = "assistant"
     assistant: str | None = DEFAULT_ASSISTANT
-    k: float | None = 4
+    k: float | None = 3
     temperature: float | None = 0.0
     max_new_tokens: float | None = 128
     top_k: float | None = 0

@@ -117,7 +117,7 @@ def _connect(
     stop.click(None, js="() => { window.playground.stop(); }", api_visibility="private")
 
     def api(
-        prompt: str, strategy: str = "assistant", target: str = "", assistant: str = "", k: int = 4,
+        prompt: str, strategy: str = "assistant", target: str = "", assistant: str = "", k: int = 3,
         temperature: float = 0.0, max_new_tokens: int = 128, seed: int = 0, baseline: bool = True,
         more: dict[str, Any] | None = None,
     ) -> Iterator[str]:  # fmt: skip

@@ -119,7 +119,8 @@ class Runs:
         baseline = form.baseline and chosen.drafts
         lanes = [prepared.plain().events()] if baseline else []
         lanes.append(prepared.events(calibrate=chosen.drafts and not baseline))
-        view = View(prepared.target.tokenizer, lane_infos(form, baseline), prepared.request.temperature == 0)
+        infos = lane_infos(form, baseline)
+        view = View(prepared.target.tokenizer, infos, prepared.request.temperature == 0, form.verifier)
         run.send({**view.begin(), "status": "Reading the prompt", **about(prepared)})
         reason: FinishReason | None = None
         deadline = time.monotonic() + self.budget_seconds
