@@ -101,7 +101,8 @@ def bench(
     With `against_generate` each strategy that transformers has is also run alone, right before or right after
     `generate` (in turns), and timed from outside, prompt reading and observing included.
     """
-    _check_lengths(tasks, lanes_of)
+    for task in tasks:
+        lanes_of(task)[0].check_length()  # what cannot be run is refused before anything is measured
     _warm_up(lanes_of(tasks[0]), against_generate)
     for number, task in enumerate(tasks):
         lanes = lanes_of(task)
@@ -114,17 +115,6 @@ def bench(
                 step(task.kind)
             label = labels[turn] if labels else lane.request.strategy
             yield Measurement(label, task.kind, {**numbers, "generate_ratio": ratio})
-
-
-def _check_lengths(tasks: Sequence[Task], lanes_of: Callable[[Task], Sequence[Prepared]]) -> None:
-    for task in tasks:
-        plain = lanes_of(task)[0]
-        context, length = plain.target.follow().context, len(plain.request.prompt_ids)
-        if context is not None and length > context:
-            raise InvalidRequest(
-                f"The prompt {task.prompt[:40]!r} is {length} tokens long and the target reads at most {context}: "
-                "shorten it."
-            )
 
 
 def _warm_up(lanes: Sequence[Prepared], against_generate: bool) -> None:

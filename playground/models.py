@@ -4,7 +4,6 @@ Loaded models are shared between users and never changed; caches belong to a run
 """
 
 import json
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -203,8 +202,3 @@ def wrap(name: str, model: Any, tokenizer: Any, draft_vocabulary: tuple[int, ...
         parameters=sum(p.numel() for p in model.parameters()),
         draft_vocabulary=draft_vocabulary,
     )
-
-
-def cache_home() -> Path:
-    """The user's cache directory for this program."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "speculation-playground"

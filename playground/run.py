@@ -42,6 +42,19 @@ class Prepared:
         rule = StopStrings(self.target.tokenizer, strings) if strings else None
         return decode(self.request, target, drafter, stop_rule=rule, calibrate=calibrate)
 
+    def check_length(self) -> None:
+        """Refuse a prompt that the target cannot read, before any pass.
+
+        Raises:
+            InvalidRequest: it is longer than the target's context.
+        """
+        context, length = self.target.context, len(self.request.prompt_ids)
+        if context is not None and length > context:
+            raise InvalidRequest(
+                f"The prompt {self.request.prompt[:40]!r} is {length} tokens long and the target reads at most "
+                f"{context}: shorten it."
+            )
+
     def plain(self) -> "Prepared":
         """The same request without guessing: its baseline."""
         return Prepared(replace(self.request, strategy="plain", settings=(), assistant=None), self.target, None)
@@ -88,23 +101,15 @@ def prepare(
     loaded = library.load(target, progress)
     helper = None if assistant_name is None else library.load(assistant_name, progress)
     chosen.check(loaded, helper)
-    prompt_ids = loaded.prompt_ids(prompt, chat)
-    _check_length(loaded, len(prompt_ids))
     request = replace(
         draft,
-        prompt_ids=prompt_ids,
+        prompt_ids=loaded.prompt_ids(prompt, chat),
         stop_ids=draft.stop_ids or loaded.stop_ids,
         banned_ids=banned_ids(loaded, banned) or draft.banned_ids,
     )
-    return Prepared(request, loaded, helper)
-
-
-def _check_length(target: Loaded, tokens: int) -> None:
-    context = target.context
-    if context is not None and tokens > context:
-        raise InvalidRequest(
-            f"The prompt is {tokens} tokens long and {target.name} reads at most {context}: shorten the prompt."
-        )
+    prepared = Prepared(request, loaded, helper)
+    prepared.check_length()
+    return prepared
 
 
 def banned_ids(target: Loaded, words: tuple[str, ...]) -> tuple[int, ...]:
