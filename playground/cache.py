@@ -1,8 +1,9 @@
 """A model that follows a token prefix: crop the cache to the longest common prefix, feed the rest."""
 
+import copy
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +47,40 @@ class GrowingLayer(DynamicLayer):
         self.is_initialized = True
 
 
+# (start, hidden): after a pass, `hidden` [n, H] are the last hidden states, after the final norm, of the tokens at
+# positions start .. start + n - 1. What was told of later positions before is void.
+Watcher = Callable[[int, Tensor], None]
+
+
+class Recorder(torch.nn.Module):
+    """A base model that keeps the last hidden states of its last pass."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+        self.last_hidden: Tensor | None = None  # [1, n, H]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inner"), name)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The inner model's output."""
+        out = self.inner(*args, **kwargs)
+        self.last_hidden = out.last_hidden_state
+        return out
+
+
+def with_parts(module: Any, **parts: Any) -> Any:
+    """A shallow copy of `module` with some of its submodules replaced: the weights are shared and the module itself,
+    which other runs use, is not changed."""
+    view = copy.copy(module)
+    view._modules = dict(module._modules) | parts
+    return view
+
+
 class UncroppableCache(ValueError):
     """The model's state cannot go back over rejected tokens."""
 
@@ -62,6 +97,7 @@ class PrefixModel:
         self.name = name
         self.draft_vocabulary = draft_vocabulary
         self.pass_seconds = 0.0  # in model passes so far, from inputs to logits on the host
+        self._watcher: Watcher | None = None
         self._scored: set[int] = set()  # empty: all
         self._rows, self._few_weights = torch.zeros(0, dtype=torch.long), model.get_output_embeddings().weight[:0]
         config = model.config.get_text_config(decoder=True)
@@ -90,6 +126,24 @@ class PrefixModel:
         same = min(_common(self.ids, ids), len(ids) - keep)
         self._crop(same)
         same = len(self.ids)
+        on_host = self._read(ids, same, keep)
+        self.ids = list(ids)
+        return on_host
+
+    def watch(self, watcher: Watcher) -> None:
+        """Call `watcher` after each pass, with the hidden states of the tokens that it read."""
+        prefix = self.model.base_model_prefix
+        self._recorder = Recorder(getattr(self.model, prefix))
+        self.model = with_parts(self.model, **{prefix: self._recorder})
+        self._watcher = watcher
+
+    @property
+    def cache(self) -> DynamicCache:
+        """Keys and values of `ids`, for drafters that read the target's; never to be changed by them."""
+        return self._cache
+
+    def _read(self, ids: Sequence[int], same: int, keep: int) -> Tensor:
+        """Logits [keep, V] of a pass over `ids` from `same` on."""
         begin = time.perf_counter()
         fed = torch.tensor([list(ids[same:])], device=self.model.device)
         if self._scored:
@@ -98,7 +152,9 @@ class PrefixModel:
             logits = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep).logits[0, -keep:]
         on_host = logits.float().cpu()
         self.pass_seconds += time.perf_counter() - begin
-        self.ids = list(ids)
+        if self._watcher is not None and self._recorder.last_hidden is not None:
+            self._watcher(same, self._recorder.last_hidden[0])
+            self._recorder.last_hidden = None
         return on_host
 
     def limit_to(self, ids: Iterable[int]) -> None:

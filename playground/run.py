@@ -26,7 +26,8 @@ class Prepared:
     def events(self, calibrate: bool = False, followed: list[PrefixModel] | None = None) -> Iterator[Event]:
         """Decode it. Every call is a run of its own: fresh caches, fresh random numbers. The models that it
         follows are appended to `followed`, for whoever wants to know the time of their passes."""
-        target = self.target.follow()
+        chosen = strategy(self.request.strategy)
+        target = chosen.follow(self.target, self.request)
         assistant = None if self.assistant is None else self.assistant.follow()
         if followed is not None:
             followed += [model for model in (target, assistant) if model is not None]
@@ -37,7 +38,7 @@ class Prepared:
             law=Law(self.request),
             rng=drafter_rng(self.request),
         )
-        drafter = strategy(self.request.strategy).build(context)
+        drafter = chosen.build(context)
         strings = self.request.stop_strings
         rule = StopStrings(self.target.tokenizer, strings) if strings else None
         return decode(self.request, target, drafter, stop_rule=rule, calibrate=calibrate)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from transformers import (
 
 from playground.trace import InvalidRequest, Request
 
+COUPLED = "coupled"  # the verifier that shares its random numbers with the drafter
 NUCLEUS = 512  # how many of the best tokens a nucleus is first looked for in
 
 
@@ -105,6 +107,17 @@ def sample(p: Tensor, u: float) -> int:
     if token < len(p) and p[token] > 0:
         return token
     return int(p.nonzero()[-1])  # u * total rounded up to total
+
+
+def coupled_sample(p: Tensor, seed: int, position: int) -> int:
+    """The token of `p` [V] that wins an exponential race (the Gumbel maximum) with noise of this seed and position
+    alone: whoever samples a similar distribution at the same place mostly gets the same token.
+
+    Source: Daliri et al. 2024 (arXiv 2408.07978).
+    """
+    generator = torch.Generator().manual_seed(crc32(f"coupled {seed} {position}".encode()))
+    noise = torch.empty(p.shape[-1]).exponential_(generator=generator)
+    return int((p.float() / noise.clamp_(min=1e-30)).argmax())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from playground.cache import PrefixModel
 from playground.engine import Proposal
-from playground.sampling import sample
 from playground.trace import InvalidRequest
 from strategies.base import Choice, Context, Strategy
 
@@ -32,7 +31,7 @@ class AssistantDrafter:
         assert context.assistant is not None, "checked before"
         self._model: PrefixModel = context.assistant
         self._vocab = context.target.vocab_size
-        self._law, self._rng = context.law, context.rng
+        self._law, self._draw = context.law, context.draw
         self._schedule = context.request.setting("schedule", "constant")
         self._confidence = float(context.request.setting("confidence", 0.4))
         frequent = context.request.setting("vocabulary", "frequent") == "frequent"
@@ -66,7 +65,7 @@ class AssistantDrafter:
             logits = self._fit(self._model.logits(prefix, keep=1))
             scores = self._law.scores(logits, [*ids, *draft])
             q = self._law.probabilities(scores)
-            token = sample(q[0], self._rng.random())
+            token = self._draw(q[0], len(ids) + len(draft))
             draft.append(token)
             prefix.append(token)
             all_scores.append(scores)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from playground.engine import Drafter
-from playground.sampling import Law
+from playground.sampling import COUPLED, Law, coupled_sample, sample
 from playground.trace import InvalidRequest, Request, Setting
 
 if TYPE_CHECKING:
@@ -63,11 +65,18 @@ class Context:
     law: Law
     rng: Random
 
+    def draw(self, q: Tensor, position: int) -> int:
+        """A token drawn from `q` [V], the distribution at `position` (the number of tokens before it). Under the
+        coupled verifier with the noise that the target will use there, otherwise with the drafter's own."""
+        if self.request.verifier == COUPLED:
+            return coupled_sample(q, self.request.seed, position)
+        return sample(q, self.rng.random())
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A way to draft. `build` makes the drafter of one run; `check` refuses a pair of models that it
-    cannot work with, before anything runs."""
+    cannot work with, before anything runs; `follow` gives the target a cache of another kind where one is needed."""
 
     name: str
     title: str
@@ -78,6 +87,7 @@ class Strategy:
     drafts: bool = True
     settings: tuple[Choice, ...] = ()
     check: Callable[["Loaded", "Loaded | None"], None] = field(default=lambda target, assistant: None)
+    follow: Callable[["Loaded", Request], "PrefixModel"] = field(default=lambda target, request: target.follow())
 
     def settled(self, values: Mapping[str, object]) -> tuple[tuple[str, Setting], ...]:
         """Every setting of the strategy, checked, defaults filled in, sorted by name.
