@@ -1,21 +1,28 @@
 """Entry point: flags, the page, launch."""
 
 import argparse
+import gc
 import os
 import sys
 import webbrowser
 
+gc.disable()  # what is imported stays: to look for garbage among it takes a fifth of the start
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 from playground.machine import use_threads
 from playground.models import Library
 from playground.ui.form import Form
 from playground.ui.page import build, launch_options
+from playground.ui.runs import Runs
 from playground.ui.warmup import WarmUp
+
+PATIENCE_SECONDS = 5.0  # for a page to be opened before the models are loaded anyway
 
 library = Library()
 warm_up = WarmUp(library, Form(prompt=""), before=use_threads)
-demo = build(library, warm_up=warm_up)
+demo = build(library, runs=Runs(library, before=use_threads), warm_up=warm_up)
+gc.freeze()
+gc.enable()
 
 
 def has_browser() -> bool:
@@ -45,7 +52,7 @@ def main() -> None:
         inbrowser=not args.no_browser and has_browser(),
         **launch_options(),
     )
-    warm_up.start()
+    warm_up.start_within(PATIENCE_SECONDS)
     print(f"The playground is at {demo.local_url}", flush=True)
     demo.block_thread()
 

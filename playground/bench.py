@@ -18,6 +18,7 @@ import torch
 
 from playground.cache import PrefixModel
 from playground.metrics import Tally
+from playground.models import Loaded
 from playground.race import race
 from playground.run import Prepared
 from playground.trace import Finished, InvalidRequest, Round, Started
@@ -174,11 +175,31 @@ def _generate_options(prepared: Prepared) -> dict[str, Any] | None:
     request = prepared.request
     if request.strategy == "plain":
         return {}
+    if request.verifier not in ("exact", "ensemble"):
+        return None
     if request.strategy == "assistant" and prepared.assistant is not None:
-        return {"assistant_model": prepared.assistant.model}
+        weight = dict(request.verifier_settings).get("weight")
+        return {"assistant_model": prepared.assistant.model, "assistant_ensemble_weight": weight}
     if request.strategy == "prompt-lookup":
         return {"prompt_lookup_num_tokens": request.k, "max_matching_ngram_size": int(request.setting("ngram", 3))}
+    if request.strategy == "early-exit":
+        return {"assistant_early_exit": int(request.setting("exit_layer", 1))}
+    if request.strategy == "mtp":
+        return {"use_mtp": True}  # drafts one token a layer, whatever K is
+    if request.strategy == "mtp-drafter" and prepared.assistant is not None:
+        return {"assistant_model": prepared.assistant.model}
+    if request.strategy == "universal" and prepared.assistant is not None:
+        # Its sampled path changes the assistant's weights for good.
+        return None if request.temperature > 0 else _universal_options(prepared.target, prepared.assistant)
     return None
+
+
+def _universal_options(target: Loaded, assistant: Loaded) -> dict[str, Any]:
+    return {
+        "assistant_model": assistant.model,
+        "tokenizer": target.tokenizer,
+        "assistant_tokenizer": assistant.tokenizer,
+    }
 
 
 def generate(prepared: Prepared, options: dict[str, Any]) -> list[int]:
@@ -190,7 +211,8 @@ def generate(prepared: Prepared, options: dict[str, Any]) -> list[int]:
         law = {"do_sample": True, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
         law["min_p"] = request.min_p or None
         torch.manual_seed(request.seed)
-    with _drafts_of(options.get("assistant_model"), request.k):
+    drafting = prepared.target.model if "assistant_early_exit" in options else options.get("assistant_model")
+    with _drafts_of(drafting, request.k):
         out = prepared.target.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),

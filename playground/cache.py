@@ -48,23 +48,31 @@ class GrowingLayer(DynamicLayer):
 
 
 # (start, hidden): after a pass, `hidden` [n, H] are the last hidden states, after the final norm, of the tokens at
-# positions start .. start + n - 1. What was told of later positions before is void.
+# positions start .. start + n - 1. What was told of later positions before is void. Where the last layers share keys
+# and values (Gemma 4) these may be no more than the tokens whose logits were asked for.
 Watcher = Callable[[int, Tensor], None]
 
 
-class Recorder(torch.nn.Module):
-    """A base model that keeps the last hidden states of its last pass."""
+class Wrapper(torch.nn.Module):
+    """A module around another, whose attributes it shows as its own."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__()
         self.inner = inner
-        self.last_hidden: Tensor | None = None  # [1, n, H]
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("inner"), name)
+
+
+class Recorder(Wrapper):
+    """A base model that keeps the last hidden states of its last pass."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.last_hidden: Tensor | None = None  # [1, n, H]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The inner model's output."""
@@ -98,8 +106,10 @@ class PrefixModel:
         self.draft_vocabulary = draft_vocabulary
         self.pass_seconds = 0.0  # in model passes so far, from inputs to logits on the host
         self._watcher: Watcher | None = None
-        self._scored: set[int] = set()  # empty: all
-        self._rows, self._few_weights = torch.zeros(0, dtype=torch.long), model.get_output_embeddings().weight[:0]
+        self.scored: Tensor | None = None  # the tokens, ascending, that limit_to has left; None: all
+        self._scored: set[int] = set()
+        self._order = self._rows = torch.zeros(0, dtype=torch.long)
+        self._few_weights = model.get_output_embeddings().weight[:0]
         config = model.config.get_text_config(decoder=True)
         self.vocab_size: int = int(model.get_output_embeddings().weight.shape[0])
         self.context = context_of(model)
@@ -123,7 +133,12 @@ class PrefixModel:
     def logits(self, ids: Sequence[int], keep: int) -> Tensor:
         """Logits [keep, V], float32, on the host, at the last `keep` positions of `ids`. Reads only what the
         cache does not hold; takes back what it holds and `ids` does not."""
-        same = min(_common(self.ids, ids), len(ids) - keep)
+        few = self.scored_logits(ids, keep)
+        return few if self.scored is None else widened(few, self.scored, self.vocab_size, -torch.inf)
+
+    def scored_logits(self, ids: Sequence[int], keep: int) -> Tensor:
+        """The columns [keep, n] of `logits` that `scored` names: all where it is None."""
+        same = min(common(self.ids, ids), len(ids) - keep)
         self._crop(same)
         same = len(self.ids)
         on_host = self._read(ids, same, keep)
@@ -143,19 +158,22 @@ class PrefixModel:
         return self._cache
 
     def _read(self, ids: Sequence[int], same: int, keep: int) -> Tensor:
-        """Logits [keep, V] of a pass over `ids` from `same` on."""
+        """Logits [keep, n] of a pass over `ids` from `same` on."""
         begin = time.perf_counter()
         fed = torch.tensor([list(ids[same:])], device=self.model.device)
-        if self._scored:
-            logits = self._few_logits(fed, keep)
-        else:
-            logits = self.model(input_ids=fed, cache=self._cache, use_cache=True, logits_to_keep=keep).logits[0, -keep:]
-        on_host = logits.float().cpu()
+        on_host = self._forward(fed, keep, self._cache).float().cpu()
         self.pass_seconds += time.perf_counter() - begin
         if self._watcher is not None and self._recorder.last_hidden is not None:
-            self._watcher(same, self._recorder.last_hidden[0])
+            hidden = self._recorder.last_hidden[0]
+            self._watcher(len(ids) - len(hidden), hidden)
             self._recorder.last_hidden = None
         return on_host
+
+    def _forward(self, fed: Tensor, keep: int, cache: DynamicCache) -> Tensor:
+        """Logits [keep, V], or of `scored` only, of a pass over the ids `fed` [1, n]."""
+        if self._scored:
+            return self._few_logits(fed, keep, cache)
+        return self.model(input_ids=fed, cache=cache, use_cache=True, logits_to_keep=keep).logits[0, -keep:]
 
     def limit_to(self, ids: Iterable[int]) -> None:
         """From now on score only these tokens, and those of earlier calls; all others get minus infinity.
@@ -176,14 +194,13 @@ class PrefixModel:
         self._rows[start:end] = torch.tensor(new)
         self._few_weights[start:end] = weight[self._rows[start:end]]
         self._scored.update(new)
+        order = self._rows[:end].argsort(stable=True)  # nearly sorted already: half the time of the other sort
+        self.scored, self._order = self._rows[:end][order], order.to(weight.device)
 
-    def _few_logits(self, fed: Tensor, keep: int) -> Tensor:
-        out = self.model.base_model(input_ids=fed, cache=self._cache, use_cache=True)
-        n = len(self._scored)
-        few = torch.nn.functional.linear(out.last_hidden_state[0, -keep:], self._few_weights[:n])
-        logits = few.new_full((keep, self.vocab_size), -torch.inf)
-        logits[:, self._rows[:n]] = few
-        return logits
+    def _few_logits(self, fed: Tensor, keep: int, cache: DynamicCache) -> Tensor:
+        out = self.model.base_model(input_ids=fed, cache=cache, use_cache=True)
+        few = torch.nn.functional.linear(out.last_hidden_state[0, -keep:], self._few_weights[: len(self._scored)])
+        return few.index_select(1, self._order)
 
     def _crop(self, length: int) -> None:
         extra = len(self.ids) - length
@@ -207,7 +224,13 @@ def context_of(model: Any) -> int | None:
     return limit if isinstance(limit, int) and limit > 0 else None
 
 
-def _common(a: Sequence[int], b: Sequence[int]) -> int:
+def widened(few: Tensor, tokens: Tensor, width: int, fill: float) -> Tensor:
+    """[n, width], on the host: the columns of `few` at the ids `tokens`, `fill` elsewhere."""
+    return few.new_full((len(few), width), fill).scatter_(1, tokens.expand(len(few), -1), few)
+
+
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many ids `a` and `b` begin with alike."""
     n = 0
     for x, y in zip(a, b, strict=False):
         if x != y:

@@ -54,7 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(commands)
-    for name, about in (("models", "the models on offer"), ("strategies", "the ways to draft, and their settings")):
+    for name, about in (
+        ("models", "the models on offer"),
+        ("strategies", "the ways to draft, and their settings"),
+        ("verifiers", "the ways to check a draft, and their settings"),
+    ):
         listing = commands.add_parser(name, help=about, description=about, allow_abbrev=False)
         listing.set_defaults(module="cli_list", listing=name)
         _add_json(listing)
@@ -74,7 +78,19 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the strategy; may be repeated"
     )
     _add_decoding(run)
-    run.add_argument("--verifier", default=DEFAULTS.verifier, metavar="V", help="exact (default) or match")
+    run.add_argument(
+        "--verifier",
+        default=DEFAULTS.verifier,
+        metavar="V",
+        help="exact (default), match, coupled, ensemble or typical; see `verifiers`",
+    )
+    run.add_argument(
+        "--verifier-setting",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the verifier (ensemble: weight; typical: epsilon, delta); may be repeated",
+    )
     run.add_argument("--top-k", type=int, default=DEFAULTS.top_k, metavar="N", help="0 is off (default)")
     run.add_argument("--top-p", type=float, default=DEFAULTS.top_p, metavar="X", help="1 is off (default)")
     run.add_argument("--min-p", type=float, default=DEFAULTS.min_p, metavar="X", help="0 is off (default)")
@@ -100,7 +116,15 @@ def _add_bench(commands: "argparse._SubParsersAction[_Parser]") -> None:
     bench.add_argument(
         "--strategies",
         metavar="A,B,C",
-        help="which to compare, settings after colons (assistant:k=2); plain is always among them (default: all)",
+        help="which to compare, settings after colons (assistant:k=2:verifier=ensemble:weight=0.7); plain is always "
+        "among them (default: all)",
+    )
+    bench.add_argument(
+        "--presets",
+        nargs="?",
+        const="",
+        metavar="A,B",
+        help="measure these presets, or all that are bundled, each on its own pair and prompts",
     )
     bench.add_argument("--kinds", metavar="A,B", help="only prompts of these kinds")
     bench.add_argument("--limit", type=int, metavar="N", help="at most N prompts a kind")

@@ -1,17 +1,20 @@
-"""The commands `models` and `strategies`: what there is to choose from."""
+"""The commands `models`, `strategies` and `verifiers`: what there is to choose from."""
 
 import argparse
 import json
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from playground.models import CATALOGUE
-from strategies import STRATEGIES, Strategy
+from playground.sampling import VERIFIERS
+from playground.settings import Choice
+from strategies import STRATEGIES
 
 
 def command(args: argparse.Namespace) -> None:
     """Print the list."""
-    rows = models() if args.listing == "models" else strategies()
+    rows = {"models": models, "strategies": strategies, "verifiers": verifiers}[args.listing]()
     if args.json:
         print(json.dumps(rows, allow_nan=False))
     else:
@@ -28,7 +31,7 @@ def models() -> list[dict[str, Any]]:
             "role": entry.role,
             "license": entry.license,
             "hub": entry.hub,
-            "assistants": list(entry.assistants),
+            "assistants": dict(entry.assistants),
         }
         for entry in CATALOGUE.values()
     ]
@@ -44,13 +47,29 @@ def strategies() -> list[dict[str, Any]]:
             "wins": strategy.wins,
             "needs_assistant": strategy.needs_assistant,
             "drafts": strategy.drafts,
-            "settings": _settings(strategy),
+            "settings": _settings(strategy.settings),
         }
         for strategy in STRATEGIES.values()
     ]
 
 
-def _settings(strategy: Strategy) -> list[dict[str, Any]]:
+def verifiers() -> list[dict[str, Any]]:
+    """The verifiers, as plain values. `lossless`: where tokens are drawn; `lossless_greedy`: at temperature 0."""
+    return [
+        {
+            "name": name,
+            "title": info.title,
+            "about": info.about,
+            "lossless": info.lossless,
+            "lossless_greedy": info.lossless_greedy,
+            "needs_q": info.mixes,
+            "settings": _settings(info.settings),
+        }
+        for name, info in VERIFIERS.items()
+    ]
+
+
+def _settings(choices: Sequence[Choice]) -> list[dict[str, Any]]:
     return [
         {
             "name": choice.name,
@@ -60,7 +79,7 @@ def _settings(strategy: Strategy) -> list[dict[str, Any]]:
             "maximum": choice.maximum,
             "options": [value for value, _ in choice.options],
         }
-        for choice in strategy.settings
+        for choice in choices
     ]
 
 
@@ -71,12 +90,15 @@ def _paragraph(row: dict[str, Any]) -> str:
     if "role" in row:
         lines.append(f"  {row['role']}, {row['license']}" + (f", {row['hub']}" if row["hub"] else ""))
     if row.get("assistants"):
-        lines.append(f"  assistants: {', '.join(row['assistants'])}")
-    lines += [f"  --set {s['name']}={s['default']}  {_allowed(s)}: {s['help']}" for s in row.get("settings", ())]
+        lines.append(f"  assistants: {', '.join(f'{name} ({way})' for way, name in row['assistants'].items())}")
+    flag = "--verifier-setting" if "lossless" in row else "--set"
+    lines += [f"  {flag} {s['name']}={s['default']}  {_allowed(s)}: {s['help']}" for s in row.get("settings", ())]
     return "\n".join(lines)
 
 
 def _allowed(setting: dict[str, Any]) -> str:
     if setting["options"]:
         return " | ".join(setting["options"])
+    if setting["maximum"] is None:
+        return f"{setting['minimum']:g} or more"
     return f"{setting['minimum']:g} to {setting['maximum']:g}"

@@ -18,7 +18,8 @@ from playground.models import DEFAULT_TARGET, Library
 from playground.race import race
 from playground.recording import Recording
 from playground.run import Prepared, prepare
-from playground.trace import Event, InvalidRequest, Round
+from playground.sampling import COUPLED, is_lossless
+from playground.trace import Event, InvalidRequest, Request, Round
 
 
 def command(args: argparse.Namespace) -> None:
@@ -58,8 +59,8 @@ def library(args: argparse.Namespace) -> Library:
     return Library(dtype=args.dtype)
 
 
-def settings(pairs: list[str]) -> dict[str, object]:
-    """NAME=VALUE pairs; a value that reads as a number is one.
+def settings(pairs: list[str], flag: str = "set") -> dict[str, object]:
+    """NAME=VALUE pairs that `flag` was given; a value that reads as a number is one.
 
     Raises:
         InvalidRequest: no name, or no equals sign.
@@ -68,7 +69,7 @@ def settings(pairs: list[str]) -> dict[str, object]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
-            raise InvalidRequest(f"set is {pair!r}; it must be NAME=VALUE.")
+            raise InvalidRequest(f"{flag} is {pair!r}; it must be NAME=VALUE.")
         out[name] = _value(value)
     return out
 
@@ -111,6 +112,7 @@ def _prepared(args: argparse.Namespace) -> Prepared:
             repetition_penalty=args.repetition_penalty,
             stop_strings=tuple(args.stop),
             verifier=args.verifier,
+            verifier_settings=settings(args.verifier_setting, "verifier-setting"),
             seed=args.seed,
         )
     except UncroppableCache as error:
@@ -167,6 +169,7 @@ def result(prepared: Prepared, record: Recording, baseline: Recording | None) ->
         "text": _text(prepared, record),
         "token_ids": list(record.token_ids),
         "finish_reason": record.finished.reason,
+        "lossless": is_lossless(prepared.request),
         "counts": dict(record.tally.counts),
         "metrics": {name: numbers[name] for name in METRICS},
         "seconds": record.tally.seconds(),
@@ -189,10 +192,19 @@ def _print(prepared: Prepared, record: Recording, baseline: Recording | None, st
     models = " with ".join(filter(None, (request.target, request.assistant)))
     print(f"\n{request.strategy}: {models}, {prepared.target.dtype}, ended by: {record.finished.reason}")
     print(f"  {tally.emitted} tokens in {tally.rounds} rounds: " + ", ".join(_counts(tally.counts)))
+    if not is_lossless(request):
+        print(f"  {_lossy(request, tally.tv)}")
     print(numbers_table(tally.numbers(None if baseline is None else baseline.tally)))
     print("  seconds: " + ", ".join(f"{name} {value:.2f}" for name, value in tally.seconds().items()))
     if baseline is not None:
         print(f"  {_comparison(prepared, record, baseline)}")
+
+
+def _lossy(request: Request, tv: float | None) -> str:
+    """What a lossy verifier does to the text, and how far it was from the target."""
+    chosen = ", ".join([request.verifier, *(f"{name} {value}" for name, value in request.verifier_settings)])
+    far = "no guess was tested" if tv is None else f"TV {tv:.3g} to the target, mean over tested positions"
+    return f"lossy ({chosen}): the text is not the target's; {far}"
 
 
 def _counts(counts: dict[str, int]) -> list[str]:
@@ -204,8 +216,10 @@ def _comparison(prepared: Prepared, record: Recording, baseline: Recording) -> s
     ours, plain = record.token_ids, baseline.token_ids
     if ours == plain:
         return "plain decoding wrote the same tokens."
-    if prepared.request.temperature > 0:
-        return "plain decoding drew other tokens, from the same distribution."
+    request = prepared.request
+    if request.temperature > 0 and request.verifier != COUPLED:
+        law = "the same distribution" if is_lossless(request) else "another distribution, the target's own"
+        return f"plain decoding drew other tokens, from {law}."
     at = next((i for i, (a, b) in enumerate(zip(ours, plain, strict=False)) if a != b), min(len(ours), len(plain)))
     token = next((t for i, t in enumerate(t for r in baseline.rounds for t in r.emitted) if i == at), None)
     gap = (

@@ -28,6 +28,8 @@ METRICS = (
     "acceptance_rate",
     "tested_acceptance_rate",
     "alpha",
+    "predicted_acceptance",
+    "tv",
     "tokens_per_pass",
     "cost_ratio",
     "tokens_per_second",
@@ -92,9 +94,9 @@ def number(name: str, value: float | None) -> str:
     """A number as a person reads it; a dash where it is not defined."""
     if value is None:
         return "-"
-    if name in ("acceptance_rate", "tested_acceptance_rate", "outside_passes"):
+    if name in ("acceptance_rate", "tested_acceptance_rate", "predicted_acceptance", "outside_passes"):
         return f"{value:.0%}"
-    return f"{value:.1f}" if name == "tokens_per_second" else f"{value:.2f}"
+    return f"{value:.1f}" if name == "tokens_per_second" else f"{value:.3f}" if name == "tv" else f"{value:.2f}"
 
 
 def numbers_table(numbers: dict[str, float | None]) -> str:

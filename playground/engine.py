@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from playground.sampling import Law, Verdicts, verifier
+from playground.sampling import Chance, Law, Rule, Verdicts, distance, topk
 from playground.trace import Event, Finished, FinishReason, InvalidRequest, Reading, Request, Round, Started, Token
 
 TOP = 5
@@ -52,11 +52,13 @@ class Target(Protocol):
 class Proposal:
     """A draft: `ids`, and the distribution [len(ids), V] that each was drawn from, after the request's
     logits processors. None: nothing was drawn at random, so that q is one-hot. `scores` [len(ids), V]
-    is what the five likeliest are shown from."""
+    is what the five likeliest are shown from. `drafted_as` are the pieces of text that were drafted, where another
+    tokenizer's tokens were and `ids` are that text tokenised again."""
 
     ids: tuple[int, ...] = ()
     q: Tensor | None = None
     scores: Tensor | None = None
+    drafted_as: tuple[str, ...] = ()
 
 
 class Drafter(Protocol):
@@ -96,10 +98,10 @@ def decode(
 
     Raises:
         InvalidRequest: the prompt does not fit the target, a token id lies outside its vocabulary, there are
-            stop strings but no rule for them, or no such verifier.
+            stop strings but no rule for them, no such verifier or a bad setting of it, or a draft without q for
+            a verifier that mixes q in.
     """
-    chosen = verifier(request.verifier)
-    verify = chosen.verify
+    rule = Rule.of(request)
     _check(request, target, stop_rule)
     law = Law(request)
     rng = Random(f"verifier {request.seed}")
@@ -124,11 +126,12 @@ def decode(
                 verified = clock()
                 scores = law.scores(logits, ids, draft)
                 p = law.probabilities(scores)
-                verdicts = verify(p, proposal.q, draft, rng)
+                weighed = _weighed(rule, law, p, scores, proposal)
+                verdicts = rule.verify(*weighed, draft, Chance(rng, request.seed, len(ids), law.greedy))
                 kept = [*draft[: verdicts.accepted], verdicts.next_id]
                 kept, reason = _cut(request, ids[len(prompt) :], kept, stop_rule)
                 sampled = clock()
-                tokens = _observe(draft, proposal, verdicts, kept, scores, p, law, chosen.weighs_q)
+                tokens = _observe(draft, proposal, verdicts, kept, scores, p, law, rule, weighed)
                 observed = clock()
             ids += kept
             emitted += len(kept)
@@ -144,6 +147,7 @@ def decode(
                 sample_seconds=sampled - verified,
                 observe_seconds=observed - sampled,
                 width=len(draft) + 1,
+                drafted_as=proposal.drafted_as,
             )
             rounds += 1
         yield Finished(reason, rounds, emitted)
@@ -173,6 +177,22 @@ def _check_draft(draft: Sequence[int], most: int, vocab_size: int) -> None:
         raise ValueError(f"The drafter drafted {len(draft)} tokens where at most {most} were asked for.")
     if any(not 0 <= i < vocab_size for i in draft):
         raise ValueError(f"The drafter drafted {draft}, with an id outside the target's vocabulary of {vocab_size}.")
+
+
+def _weighed(rule: Rule, law: Law, p: Tensor, scores: Tensor, proposal: Proposal) -> tuple[Tensor, Tensor | None]:
+    """p and q as the verifier takes them: one that mixes them is given those of temperature 1 at temperature 0, where
+    a mixture of one-hot distributions would know nothing of how sure either model is."""
+    if not (rule.info.mixes and proposal.ids):
+        return p, proposal.q
+    q = proposal.q
+    if law.greedy:
+        p, q = scores.softmax(-1), None if proposal.scores is None else proposal.scores.softmax(-1)
+    if q is None:
+        raise InvalidRequest(
+            f"verifier is {rule.name!r}, which mixes the drafter's probabilities in, and this drafter has none: "
+            "choose a drafter that has, such as an assistant model, or another verifier."
+        )
+    return p, q
 
 
 def _prefill(
@@ -228,10 +248,11 @@ def _observe(
     scores: Tensor,
     p: Tensor,
     law: Law,
-    weighs_q: bool,
+    rule: Rule,
+    weighed: tuple[Tensor, Tensor | None],
 ) -> tuple[Token, ...]:
     """The round's tokens with all that is shown of them. Positions are looked at once, all together. The overlap of
-    p and q is the chance to pass only under a verifier that `weighs_q`."""
+    p and q is shown only under a verifier that weighs q; `weighed` are p and q as the verifier took them."""
     # A stop inside the draft ends the run there: what follows counts as never tested.
     n = len(verdicts.tested) if len(kept) > verdicts.accepted else len(kept)
     rows = verdicts.accepted + 1
@@ -241,8 +262,11 @@ def _observe(
     p_of = p[range(n), draft[:n]].tolist() if n else []
     q_of = q[range(len(draft)), draft].tolist() if q is not None and draft else [1.0] * len(draft)
     overlaps = (
-        torch.minimum(p[:n], q[:n]).sum(-1).clamp(max=1.0).tolist() if q is not None and n and weighs_q else [None] * n
+        torch.minimum(p[:n], q[:n]).sum(-1).clamp(max=1.0).tolist()
+        if q is not None and n and rule.info.weighs_q
+        else [None] * n
     )
+    expected, tv = _outcome(rule, law, p, weighed, draft[:n])
     tokens = [
         Token(
             id=draft[i],
@@ -255,6 +279,8 @@ def _observe(
             margin=margins[i],
             p_top=p_top[i],
             q_top=q_top[i],
+            expected=expected[i],
+            tv=tv[i],
         )
         for i in range(n)
     ]
@@ -275,16 +301,27 @@ def _observe(
     return tuple(tokens)
 
 
+def _outcome(
+    rule: Rule, law: Law, p: Tensor, weighed: tuple[Tensor, Tensor | None], draft: Sequence[int]
+) -> tuple[list[float | None], list[float | None]]:
+    """Token.expected and Token.tv at tested positions."""
+    n = len(draft)
+    if rule.outcome is None or not n:
+        return [None] * n, [None] * n
+    q = weighed[1]
+    passing, written = rule.outcome(weighed[0][:n], None if q is None else q[:n], draft, law.greedy)
+    tv = [None] * n if written is None else distance(written, p[:n]).clamp(max=1.0).tolist()
+    return passing.clamp(max=1.0).tolist(), tv
+
+
 def _top(
     scores: Tensor, p: Tensor | None, greedy: bool
 ) -> tuple[list[tuple[tuple[int, float], ...]], list[float | None]]:
     """The TOP likeliest tokens of each row, and the gap between its two best scores (None: only one is possible)."""
     count = min(TOP, scores.shape[-1])
-    best, ids = scores.topk(count, dim=-1)
-    if greedy or p is None:
-        chances = (best - scores.logsumexp(-1, keepdim=True)).exp()
-    else:
-        chances = p.gather(-1, ids)
+    best, ids = topk(scores, count)
+    # softmax takes half the time of logsumexp.
+    chances = (scores.softmax(-1) if greedy or p is None else p).gather(-1, ids)
     gaps = (best[:, 0] - best[:, 1]).tolist() if count > 1 else [math.inf] * len(best)
     rows = [
         tuple((i, min(1.0, c)) for i, c in zip(row, chance, strict=True) if c > 0)

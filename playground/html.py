@@ -56,6 +56,7 @@ def _lane(index: int) -> str:
     return (
         f'<section class="sp-lane" data-lane="{index}" aria-label="Lane {index + 1}">'
         '<header><h2 class="sp-title"></h2>'
+        f'<span class="sp-lossy" tabindex="0" title="{escape(DEFINITIONS["tv"][1])}" hidden></span>'
         '<span class="sp-speed" title="Emitted tokens over decoding seconds"></span>'
         '<span class="sp-clock" title="Decoding seconds of this lane: drafting, target passes and sampling; '
         'reading the prompt, observing and drawing are left out"></span></header>'

@@ -6,6 +6,7 @@ two, so that the format is chosen by their sum.
 """
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ DTYPES = ("bfloat16", "float32")
 WIDTHS = (1, 5)
 REPEATS = 6
 BUDGET_SECONDS = 1.0  # for a format, or for all thread counts; on a busy machine fewer passes must do
+_MEASURING = threading.Lock()
 HIDDEN, INNER, LAYERS = 576, 1536, 10
 
 
@@ -88,9 +90,15 @@ def _seconds(weights: list[torch.Tensor], clock: Callable[[], float]) -> float:
     return clock() - begin
 
 
-@cache
 def chosen() -> Measured:
-    """The measurement of this process: not kept longer, since a machine that was busy once would stay slow."""
+    """The measurement of this process: not kept longer, since a machine that was busy once would stay slow. Whoever
+    asks while it goes on waits for it."""
+    with _MEASURING:
+        return _measured()
+
+
+@cache
+def _measured() -> Measured:
     return measure()
 
 

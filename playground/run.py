@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from playground.cache import PrefixModel
+from playground.catalogue import usual_assistant
 from playground.engine import decode
-from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Loaded, find
-from playground.sampling import Law, verifier
+from playground.models import DEFAULT_TARGET, Library, Loaded, find
+from playground.sampling import VERIFIERS, Law, verifier_settings
 from playground.text import StopStrings
-from playground.trace import Event, InvalidRequest, Request
-from strategies import Context, strategy
+from playground.trace import Event, InvalidRequest, Request, Setting
+from strategies import Context, Strategy, strategy
 from strategies.base import drafter_rng
 
 
@@ -37,6 +38,8 @@ class Prepared:
             assistant=assistant,
             law=Law(self.request),
             rng=drafter_rng(self.request),
+            target_tokenizer=self.target.tokenizer,
+            assistant_tokenizer=None if self.assistant is None else self.assistant.tokenizer,
         )
         drafter = chosen.build(context)
         strings = self.request.stop_strings
@@ -69,6 +72,8 @@ def prepare(
     assistant: str | None = None,
     strategy_name: str = "assistant",
     settings: Mapping[str, object] | None = None,
+    verifier: str = "exact",
+    verifier_settings: Mapping[str, object] | None = None,
     chat: bool = True,
     banned: tuple[str, ...] = (),
     progress: Any = None,
@@ -83,8 +88,8 @@ def prepare(
     settled = chosen.settled(settings or {})
     if not prompt.strip():
         raise InvalidRequest("The prompt is empty: type something to continue.")
-    verifier(values.get("verifier", "exact"))
-    assistant_name = (assistant or DEFAULT_ASSISTANT) if chosen.needs_assistant else None
+    rule = settle_verifier(verifier, verifier_settings or {}, chosen)
+    assistant_name = (assistant or usual_assistant(target, strategy_name)) if chosen.needs_assistant else None
     # A request with a stand-in prompt: every other value is checked before anything is loaded.
     draft = Request(
         prompt_ids=(0,),
@@ -94,14 +99,17 @@ def prepare(
         assistant=assistant_name,
         prompt=prompt,
         chat=chat,
+        verifier=verifier,
+        verifier_settings=rule,
         **values,
     )
-    find(target)
+    find(target, "target")
     if assistant_name is not None:
-        find(assistant_name)
+        find(assistant_name, "assistant")
     loaded = library.load(target, progress)
     helper = None if assistant_name is None else library.load(assistant_name, progress)
     chosen.check(loaded, helper)
+    chosen.check_settings(loaded, settled)
     request = replace(
         draft,
         prompt_ids=loaded.prompt_ids(prompt, chat),
@@ -111,6 +119,21 @@ def prepare(
     prepared = Prepared(request, loaded, helper)
     prepared.check_length()
     return prepared
+
+
+def settle_verifier(name: str, values: Mapping[str, object], chosen: Strategy) -> tuple[tuple[str, Setting], ...]:
+    """The settings of the verifier of that name, checked, defaults filled in.
+
+    Raises:
+        InvalidRequest: no such verifier, a bad setting, or it mixes q in and the strategy's drafts never have one.
+    """
+    settled = verifier_settings(name, values)
+    if VERIFIERS[name].mixes and chosen.drafts and not chosen.has_q:
+        raise InvalidRequest(
+            f"verifier is {name!r}, which mixes the drafter's probabilities in, and {chosen.name} has none: choose a "
+            "strategy with a drafting model, such as assistant, or another verifier."
+        )
+    return settled
 
 
 def banned_ids(target: Loaded, words: tuple[str, ...]) -> tuple[int, ...]:

@@ -49,7 +49,8 @@ class Request:
     `prompt_ids` is what the target reads (chat template applied). `temperature` 0 is greedy.
     `top_k` 0, `top_p` 1, `min_p` 0 and `repetition_penalty` 1 switch each off; their meaning is
     that of transformers' logits processors, applied in its order. `k` is the most tokens that a
-    round may draft. `settings` are those of the strategy, sorted pairs of name and value.
+    round may draft. `settings` are those of the strategy, `verifier_settings` those of the verifier: sorted pairs
+    of name and value.
 
     Raises:
         InvalidRequest: a value is out of range.
@@ -74,6 +75,7 @@ class Request:
     assistant: str | None = None
     prompt: str = ""
     chat: bool = True
+    verifier_settings: tuple[tuple[str, Setting], ...] = ()
 
     def __post_init__(self) -> None:
         ids_ok = all(_is_int(i) and i >= 0 for i in self.prompt_ids)
@@ -123,10 +125,13 @@ class Token:
     """A token that was drafted or emitted, with what decided its verdict.
 
     `p` and `q` are the probabilities that target and drafter gave it after all logits processors;
-    `accept` is min(1, p / q), `drawn` the uniform number it was tested with (null where none decides:
-    temperature 0, verifier `match`, tokens never tested). `overlap` is sum(min(p, q)) over the vocabulary
-    at a tested position, where q exists and the verifier weighs it. `margin` is the gap between the
-    target's two best logits.
+    `accept` is its chance to be kept, given that it was drafted (min(1, p / q) under `exact`), `drawn` the
+    uniform number it was tested with (null where none decides: temperature 0, verifiers that draw none, tokens
+    never tested). `overlap` is sum(min(p, q)) over the vocabulary at a tested position, where q exists and the
+    verifier weighs it: the chance that a draft from q passes `exact`. `expected` is that chance under the run's
+    own verifier, where it is another (a draft from q; under `coupled` this draft). `tv` is the total variation
+    between the target's distribution and the law of the token that a lossy verifier writes there. `margin` is
+    the gap between the target's two best logits.
     `p_top` and `q_top` are the five likeliest tokens, (id, probability) each, best first; at
     temperature 0, where p itself is one-hot, they are taken at temperature 1.
     """
@@ -141,6 +146,8 @@ class Token:
     margin: float | None = None
     p_top: tuple[tuple[int, float], ...] = ()
     q_top: tuple[tuple[int, float], ...] = ()
+    expected: float | None = None
+    tv: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,8 @@ class Round:
 
     `tokens` are in the order of the screen: accepted, rejected, discarded, then the target's own
     token (corrected, bonus or plain; none where the run stopped inside the draft). Seconds are
-    those of DESIGN.md; `width` is how many tokens the target pass read.
+    those of DESIGN.md; `width` is how many tokens the target pass read. `drafted_as` are the pieces of text that
+    the drafter wrote in tokens of its own, where the draft is that text tokenised again.
     """
 
     index: int
@@ -159,6 +167,7 @@ class Round:
     sample_seconds: float
     observe_seconds: float
     width: int
+    drafted_as: tuple[str, ...] = ()
 
     @property
     def drafted(self) -> tuple[Token, ...]:
@@ -310,7 +319,7 @@ def _token(data: object, where: str) -> Token:
     if token.verdict not in VERDICTS:
         raise InvalidTrace(f"{where}.verdict is {token.verdict!r}; it must be one of {', '.join(VERDICTS)}.")
     _int(token.id, where)
-    for name in ("p", "q", "accept", "drawn", "overlap"):
+    for name in ("p", "q", "accept", "drawn", "overlap", "expected", "tv"):
         value = getattr(token, name)
         if value is not None and not (_is_number(value) and 0 <= value <= 1 + 1e-6):
             raise InvalidTrace(f"{where}.{name} is {value!r}; it must be null or from 0 to 1.")
@@ -327,6 +336,8 @@ def _round(data: object, index: int) -> Round:
         raise InvalidTrace(f"{where} must be an object.")
     tokens = tuple(_token(t, f"{where}.tokens[{i}]") for i, t in enumerate(_list(data["tokens"], where)))
     built: Round = _build(Round, {**data, "tokens": ()}, where)
+    for piece in built.drafted_as:
+        _str(piece, f"{where}.drafted_as")
     values = {f.name: getattr(built, f.name) for f in fields(Round)}
     return Round(**{**values, "tokens": tokens})
 

@@ -81,13 +81,16 @@ def pieces_of(text: IncrementalText, tokens: Sequence[Token]) -> list[str]:
 class View:
     """The messages of one run, over one or two lanes; the last lane is the one that speculates.
 
-    Call `add` for every event and `take` now and then; both are cheap enough for the thread that decodes.
+    `lossless`: what is written has the target's distribution; `one_text`: sampled or not, all lanes must write the
+    same. Call `add` for every event and `take` now and then; both are cheap enough for the thread that decodes.
     """
 
     tokenizer: Any
     lanes: tuple[LaneInfo, ...]
     greedy: bool
     verifier: str = "exact"
+    lossless: bool = True
+    one_text: bool = False
     _states: list[Lane] = field(init=False)
     _rounds: list[list[Any]] = field(init=False, default_factory=list)
     _points: list[list[Any]] = field(init=False, default_factory=list)
@@ -117,7 +120,7 @@ class View:
     def begin(self) -> dict[str, Any]:
         """What the page must know before the first round."""
         lanes = [{"title": lane.title, "drafts": lane.drafts} for lane in self.lanes]
-        law = {"greedy": self.greedy, "verifier": self.verifier}
+        law = {"greedy": self.greedy, "verifier": self.verifier, "lossless": self.lossless, "one_text": self.one_text}
         return {"begin": {"lanes": lanes, **law, "verdicts": list(VERDICTS)}}
 
     def add(self, lane: int, event: Event) -> None:
@@ -165,7 +168,8 @@ class View:
 
     def _round(self, lane: int, one: Round, texts: Sequence[str]) -> list[Any]:
         tokens = [self._token(t, text) for t, text in zip(one.tokens, texts, strict=True)]
-        return [lane, one.index, tokens, _short(one.draft_seconds), _short(one.verify_seconds)]
+        made = [lane, one.index, tokens, _short(one.draft_seconds), _short(one.verify_seconds)]
+        return [*made, list(one.drafted_as)] if one.drafted_as else made
 
     def _token(self, token: Token, text: str) -> list[Any]:
         return [
@@ -201,8 +205,8 @@ class View:
         return [counts.get(n, 0) for n in range(max(counts, default=-1) + 1)]
 
     def _compare(self) -> None:
-        # At temperature 0 both lanes must write the same; where they part, the first such token is what to show.
-        if len(self._states) < 2 or not self.greedy or self._parted is not None:
+        # At temperature 0 both lanes should write the same; where they part, the first such token is what to show.
+        if len(self._states) < 2 or not (self.greedy or self.one_text) or self._parted is not None:
             return
         a, b = self._states[0].emitted, self._states[1].emitted
         while self._compared < min(len(a), len(b)):

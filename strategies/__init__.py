@@ -5,10 +5,30 @@ command line, the benchmark and the tests go over the registry.
 """
 
 from playground.trace import InvalidRequest
-from strategies import assistant, plain, prompt_lookup
+from strategies import (
+    assistant,
+    eagle,
+    early_exit,
+    lookup_assistant,
+    mtp,
+    mtp_drafter,
+    plain,
+    prompt_lookup,
+    universal,
+)
 from strategies.base import Choice, Context, Strategy
 
-_ALL = (plain.STRATEGY, assistant.STRATEGY, prompt_lookup.STRATEGY)
+_ALL = (
+    plain.STRATEGY,
+    assistant.STRATEGY,
+    prompt_lookup.STRATEGY,
+    mtp.STRATEGY,
+    mtp_drafter.STRATEGY,
+    early_exit.STRATEGY,
+    universal.STRATEGY,
+    lookup_assistant.STRATEGY,
+    eagle.STRATEGY,
+)
 STRATEGIES: dict[str, Strategy] = {s.name: s for s in _ALL}
 
 __all__ = ["STRATEGIES", "Choice", "Context", "Strategy", "strategy"]

@@ -31,11 +31,13 @@ class AssistantDrafter:
         assert context.assistant is not None, "checked before"
         self._model: PrefixModel = context.assistant
         self._vocab = context.target.vocab_size
-        self._law, self._draw = context.law, context.draw
+        self._draft_one_by_one = context.draft_one_by_one
         self._schedule = context.request.setting("schedule", "constant")
-        self._confidence = float(context.request.setting("confidence", 0.4))
+        sure = self._schedule == "confidence"
+        self._confidence = float(context.request.setting("confidence", 0.4)) if sure else 0.0
         frequent = context.request.setting("vocabulary", "frequent") == "frequent"
         self._limited = frequent and self._model.draft_vocabulary is not None
+        self._scored = 0  # ids whose tokens a limited output layer scores
         self._k = context.request.k
         self._length = context.request.k
         self._last: list[int] = []
@@ -44,7 +46,7 @@ class AssistantDrafter:
         """Read the prompt but for its last token."""
         if self._limited:
             self._model.limit_to(self._model.draft_vocabulary or ())
-            self._model.limit_to(self._readable(ids))
+            self._limit(self._readable(ids))
         if len(ids) > 1:
             self._model.logits(self._readable(ids[:-1]), keep=1)
 
@@ -57,25 +59,18 @@ class AssistantDrafter:
             k = min(k, self._model.context - len(ids) + 1)
         prefix = self._readable(ids)
         if self._limited:
-            self._model.limit_to(prefix[-self._k - 1 :])  # what the last round wrote
-        draft: list[int] = []
-        all_scores: list[Tensor] = []
-        all_q: list[Tensor] = []
-        for _ in range(k):
-            logits = self._fit(self._model.logits(prefix, keep=1))
-            scores = self._law.scores(logits, [*ids, *draft])
-            q = self._law.probabilities(scores)
-            token = self._draw(q[0], len(ids) + len(draft))
-            draft.append(token)
-            prefix.append(token)
-            all_scores.append(scores)
-            all_q.append(q)
-            if self._schedule == "confidence" and float(scores[0].softmax(-1)[token]) < self._confidence:
-                break
-        self._last = [*ids, *draft]
-        if not draft:
-            return Proposal()
-        return Proposal(tuple(draft), torch.cat(all_q), torch.cat(all_scores))
+            self._limit(prefix)
+        scored = self._model.scored
+        if scored is not None:
+            scored = scored[: int(torch.searchsorted(scored, self._vocab))]
+
+        def logits_of(draft: list[int]) -> Tensor:
+            logits = self._model.scored_logits([*prefix, *draft], keep=1)
+            return self._fit(logits) if scored is None else logits[:, : len(scored)]
+
+        proposal = self._draft_one_by_one(ids, k, logits_of, self._confidence, scored)
+        self._last = [*ids, *proposal.ids]
+        return proposal
 
     def release(self) -> None:
         """Free the assistant's cache."""
@@ -85,6 +80,11 @@ class AssistantDrafter:
         # A padding row that the target wrote and the assistant lacks: any token in its place leaves q a
         # distribution, and so the run lossless.
         return [min(i, self._model.vocab_size - 1) for i in ids]
+
+    def _limit(self, prefix: Sequence[int]) -> None:
+        # The text's own tokens are scored too: those written since the last time.
+        self._model.limit_to(prefix[self._scored :])
+        self._scored = len(prefix)
 
     def _fit(self, logits: Tensor) -> Tensor:
         # Padding rows of either vocabulary: what the target cannot read is never drafted.

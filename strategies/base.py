@@ -3,55 +3,25 @@
 A strategy proposes and nothing else; the engine verifies.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from playground.engine import Drafter
-from playground.sampling import COUPLED, Law, coupled_sample, sample
-from playground.trace import InvalidRequest, Request, Setting
+from playground.cache import widened
+from playground.engine import Drafter, Proposal
+from playground.sampling import COUPLED, Law, argmax, coupled_sample, sample
+from playground.settings import Choice, settled
+from playground.trace import Request, Setting
+
+__all__ = ["Choice", "Context", "Strategy", "drafter_rng"]
 
 if TYPE_CHECKING:
     from playground.cache import PrefixModel
     from playground.models import Loaded
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A setting of a strategy: a number with a range, or one of `options` (value, label). `when` names another
-    setting and the value of it that this one needs to mean anything."""
-
-    name: str
-    label: str
-    help: str
-    default: Setting
-    minimum: float | None = None
-    maximum: float | None = None
-    step: float | None = None
-    options: tuple[tuple[str, str], ...] = ()
-    when: tuple[str, str] | None = None
-
-    def check(self, value: object) -> Setting:
-        """`value` as the setting's type.
-
-        Raises:
-            InvalidRequest: out of range, not an option, or of another type.
-        """
-        if self.options:
-            allowed = [v for v, _ in self.options]
-            if value not in allowed:
-                raise InvalidRequest(f"{self.name} is {value!r}; it must be one of {', '.join(allowed)}.")
-            return str(value)
-        whole = isinstance(self.default, int)
-        if isinstance(value, bool) or not isinstance(value, int | float) or (whole and not float(value).is_integer()):
-            raise InvalidRequest(f"{self.name} is {value!r}; it must be a {'whole ' if whole else ''}number.")
-        low, high = self.minimum, self.maximum
-        if (low is not None and not value >= low) or (high is not None and not value <= high):
-            raise InvalidRequest(f"{self.name} is {value!r}; it must be from {low:g} to {high:g}.")
-        return int(value) if whole else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +34,8 @@ class Context:
     assistant: "PrefixModel | None"
     law: Law
     rng: Random
+    target_tokenizer: Any = None
+    assistant_tokenizer: Any = None
 
     def draw(self, q: Tensor, position: int) -> int:
         """A token drawn from `q` [V], the distribution at `position` (the number of tokens before it). Under the
@@ -72,11 +44,54 @@ class Context:
             return coupled_sample(q, self.request.seed, position)
         return sample(q, self.rng.random())
 
+    def draft_one_by_one(
+        self,
+        ids: Sequence[int],
+        k: int,
+        logits_of: Callable[[list[int]], Tensor],
+        confidence: float = 0.0,
+        tokens: Tensor | None = None,
+    ) -> Proposal:
+        """At most `k` tokens to follow `ids`, each drawn after those before it, with their distribution [n, V].
+
+        `logits_of` gives the logits [1, V], V the target's, after `ids` and the tokens that it is called with; where
+        `tokens`, ascending ids, are given, only theirs. A token that is given less than `confidence` is the draft's
+        last.
+        """
+        draft: list[int] = []
+        all_scores: list[Tensor] = []
+        all_q: list[Tensor] = []
+        for _ in range(k):
+            scores = self.law.scores(logits_of(draft), [*ids, *draft], tokens=tokens)
+            if self.law.greedy:
+                column = int(argmax(scores))
+            else:
+                all_q.append(self.law.probabilities(scores))
+                column = self._column(all_q[-1], len(ids) + len(draft), tokens)
+            draft.append(column if tokens is None else int(tokens[column]))
+            all_scores.append(scores)
+            if confidence > 0 and float(scores[0].softmax(-1)[column]) < confidence:
+                break
+        if not draft:
+            return Proposal()
+        every = torch.cat(all_scores)
+        q = self.law.probabilities(every) if self.law.greedy else torch.cat(all_q)
+        return Proposal(tuple(draft), self._wide(q, tokens, 0.0), self._wide(every, tokens, -torch.inf))
+
+    def _column(self, q: Tensor, position: int, tokens: Tensor | None) -> int:
+        if tokens is not None and self.request.verifier == COUPLED:  # its noise belongs to ids
+            return int(torch.searchsorted(tokens, self.draw(self._wide(q, tokens, 0.0)[0], position)))
+        return self.draw(q[0], position)
+
+    def _wide(self, few: Tensor, tokens: Tensor | None, fill: float) -> Tensor:
+        return few if tokens is None else widened(few, tokens, self.target.vocab_size, fill)
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """A way to draft. `build` makes the drafter of one run; `check` refuses a pair of models that it
-    cannot work with, before anything runs; `follow` gives the target a cache of another kind where one is needed."""
+    cannot work with, before anything runs; `follow` gives the target a cache of another kind where one is needed.
+    `has_q`: false where no draft ever comes with a distribution, which some verifiers need."""
 
     name: str
     title: str
@@ -85,6 +100,7 @@ class Strategy:
     build: Callable[[Context], Drafter]
     needs_assistant: bool = False
     drafts: bool = True
+    has_q: bool = True
     settings: tuple[Choice, ...] = ()
     check: Callable[["Loaded", "Loaded | None"], None] = field(default=lambda target, assistant: None)
     follow: Callable[["Loaded", Request], "PrefixModel"] = field(default=lambda target, request: target.follow())
@@ -95,11 +111,16 @@ class Strategy:
         Raises:
             InvalidRequest: an unknown name or a bad value.
         """
-        unknown = set(values) - {c.name for c in self.settings}
-        if unknown:
-            known = ", ".join(c.name for c in self.settings) or "none"
-            raise InvalidRequest(f"{self.name} has no setting {sorted(unknown)[0]!r}; it has: {known}.")
-        return tuple(sorted((c.name, c.check(values.get(c.name, c.default))) for c in self.settings))
+        return settled(self.name, self.settings, values)
+
+    def check_settings(self, target: "Loaded", values: Sequence[tuple[str, Setting]]) -> None:
+        """Refuse what `settled` could not know to be out of range: it depends on the target.
+
+        Raises:
+            InvalidRequest: a value is too large for `target`.
+        """
+        for choice in self.settings:
+            choice.check_for(target, dict(values)[choice.name])
 
 
 def drafter_rng(request: Request) -> Random:

@@ -9,16 +9,16 @@ from playground.engine import Proposal
 from strategies.base import Choice, Context, Strategy
 
 
-def find_match(ids: Sequence[int], ngram: int, k: int, take: str) -> tuple[int, ...]:
+def find_match(ids: Sequence[int], ngram: int, k: int, take: str, shortest: int = 1) -> tuple[int, ...]:
     """At most `k` tokens that followed an earlier occurrence of the last n tokens of `ids`.
 
-    The largest n from `ngram` down to 1 that occurs earlier decides. `take` says which occurrence:
+    The largest n from `ngram` down to `shortest` that occurs earlier decides. `take` says which occurrence:
     "first" (as transformers), "latest", or "longest": the one whose text agrees furthest back.
     The first match's continuation ends with `ids`, as in transformers; the others copy on into the draft
     itself, so that text which repeats is drafted whole.
     """
     n_ids = len(ids)
-    for n in range(min(ngram, n_ids - 1), 0, -1):
+    for n in range(min(ngram, n_ids - 1), shortest - 1, -1):
         tail = tuple(ids[n_ids - n :])
         starts = [i for i in range(n_ids - n) if ids[i] == tail[0] and tuple(ids[i : i + n]) == tail]
         if not starts:
@@ -50,7 +50,8 @@ class PromptLookupDrafter:
 
     def __init__(self, context: Context) -> None:
         request = context.request
-        self._ngram = int(request.setting("ngram", 3))
+        self._shortest = int(request.setting("min_ngram", 1))
+        self._ngram = max(int(request.setting("ngram", 3)), self._shortest)
         self._take = str(request.setting("take", "longest"))
         self._vocab = context.target.vocab_size
 
@@ -59,7 +60,7 @@ class PromptLookupDrafter:
 
     def propose(self, ids: Sequence[int], k: int) -> Proposal:
         """The continuation of the chosen match; nothing where there is none."""
-        return Proposal(find_match(ids, self._ngram, k, self._take))
+        return Proposal(find_match(ids, self._ngram, k, self._take, self._shortest))
 
     def release(self) -> None:
         """Nothing to free."""
@@ -72,6 +73,7 @@ STRATEGY = Strategy(
     "No second model at all.",
     wins="Wins when the answer copies from the prompt: rewriting, code, quoting. Elsewhere it rarely finds anything.",
     build=PromptLookupDrafter,
+    has_q=False,
     settings=(
         Choice(
             name="ngram",

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from playground.eagle_head import EagleHead, head_config, save_head
 from playground.engine import Proposal
 from playground.models import Loaded, wrap
 
@@ -25,6 +26,22 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=END)
     tokenizer.chat_template = "{% for m in messages %}[{{ m['content'] }}]{% endfor %}"
     return tokenizer
+
+
+WORDS = "abc abd xyz Hello the there then and a little girl who liked the park !\"#$ !\"# $%& '() *+, \"#$% &'(" * 2
+
+
+def word_tokenizer(size: int = 330, end: str = END) -> PreTrainedTokenizerFast:
+    """Byte-level too, with other ids than `byte_tokenizer` and tokens of several bytes; its stop token is id 0."""
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet(), reverse=True)
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=[end], initial_alphabet=alphabet, min_frequency=1, show_progress=False
+    )
+    raw.train_from_iterator([WORDS], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=end)
 
 
 def tiny_llama(
@@ -50,6 +67,92 @@ def save_tiny(folder: Path, **options: Any) -> Path:
     tiny_llama(**options).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     return folder
+
+
+Pair = tuple[Loaded, Loaded]
+
+
+def _llama_pair(vocab: int, eos: int | None) -> Pair:
+    shape: dict[str, Any] = {"vocab": vocab, "eos": eos} | ({"layers": 1, "spread": 0.5} if vocab < 100 else {})
+    return tiny_loaded("tiny", **shape), tiny_loaded("tiny-helper", **{**shape, "seed": 1, "layers": 1})
+
+
+def _two_tokenizers_pair(vocab: int, eos: int | None) -> Pair:
+    words = word_tokenizer()
+    helper = tiny_llama(seed=1, vocab=len(words), layers=1, eos=None if eos is None else 0, spread=0.5)
+    if vocab < 100:  # it writes what the target can read, as a rule
+        readable = set(byte_tokenizer().convert_ids_to_tokens(list(range(vocab))))
+        strange = [i for token, i in words.get_vocab().items() if not set(token) <= readable]
+        helper.lm_head.weight.data[strange] = 0
+    return _llama_pair(vocab, eos)[0], wrap("tiny-helper", helper, words)
+
+
+def _mtp_pair(vocab: int, eos: int | None) -> Pair:
+    from tiny_models import loaded_with_layers, mellum, random_layers
+
+    model = mellum(vocab, eos, spread=0.5 if vocab < 100 else 0.2)
+    return loaded_with_layers(model, random_layers(model)), _llama_pair(vocab, eos)[1]
+
+
+def _gemma_pair(vocab: int, eos: int | None) -> Pair:
+    from tiny_models import gemma4_pair
+
+    return gemma4_pair(vocab, eos)
+
+
+def _split_pair(vocab: int, eos: int | None) -> Pair:
+    spread = 0.5 if vocab < 100 else 0.2
+    return tiny_loaded("tiny", vocab=vocab, eos=eos, layers=3, spread=spread), _llama_pair(vocab, eos)[1]
+
+
+def tiny_head(model: LlamaForCausalLM, seed: int = 1, spread: float = 0.3) -> EagleHead:
+    """A drafting head of random weights for `model`."""
+    torch.manual_seed(seed)
+    head = EagleHead(head_config(model.config))
+    for weight in head.parameters():
+        if weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=spread)
+    return head.eval().requires_grad_(False)
+
+
+def _eagle_pair(vocab: int, eos: int | None) -> Pair:
+    target = _llama_pair(vocab, eos)[0]
+    return target, wrap("tiny-head", tiny_head(target.model), byte_tokenizer(), tuple(range(vocab * 2 // 3)))
+
+
+# Strategies that cannot run on a tiny Llama and its helper, and what builds a pair for them: of a vocabulary size and
+# a stop token (None: none).
+PAIRS: dict[str, Callable[[int, int | None], Pair]] = {
+    "mtp": _mtp_pair,
+    "mtp-drafter": _gemma_pair,
+    "universal": _two_tokenizers_pair,
+    "early-exit": _split_pair,
+    "eagle": _eagle_pair,
+}
+
+
+@cache
+def pair_for(strategy: str, vocab: int = 257, stops: bool = True) -> Pair:
+    """A tiny target and assistant in memory that `strategy` can run on, shared between tests. Of the byte tokenizer's
+    257 tokens or of the first few."""
+    return PAIRS.get(strategy, _llama_pair)(vocab, 256 if stops and vocab > 256 else None)
+
+
+def folders_for(root: Path, strategy: str, stops: bool = True) -> tuple[Path, Path]:
+    """The same pair, saved under `root`: target, assistant."""
+    from tiny_models import save_with_layers
+
+    from playground.mtp_layers import prediction_layers
+
+    target, helper = pair_for(strategy, stops=stops)
+    layers = prediction_layers(target.model, target.name) if strategy == "mtp" else None
+    for loaded, folder, its in ((target, root / "target", layers), (helper, root / "assistant", None)):
+        if isinstance(loaded.model, EagleHead):
+            save_head(loaded.model, folder)
+        else:
+            save_with_layers(folder, loaded.model, its)
+        loaded.tokenizer.save_pretrained(folder)
+    return root / "target", root / "assistant"
 
 
 class ScriptedTarget:

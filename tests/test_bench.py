@@ -83,6 +83,13 @@ def test_a_strategy_is_compared_with_itself_under_other_settings() -> None:
     assert (second.strategy, second.k, second.settings) == ("prompt-lookup", 7, {"ngram": 2})
     with pytest.raises(InvalidRequest, match="NAME=VALUE"):
         cli_bench.chosen("plain:oops", 4)
+    for nothing in ("", " , "):
+        with pytest.raises(InvalidRequest, match=f"strategies is '{nothing}'.*plain"):
+            cli_bench.chosen(nothing, 4)
+    _, third = cli_bench.chosen("assistant:verifier=typical:schedule=heuristic:delta=0.5", 4)
+    assert (third.settings, third.verifier, third.verifier_settings) == (
+        {"schedule": "heuristic"}, "typical", {"delta": 0.5},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])

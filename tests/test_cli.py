@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes import byte_tokenizer
+from fakes import byte_tokenizer, folders_for
 
 from playground import cli_run, cli_show
 from playground.cli import main
 from playground.models import CATALOGUE, Library
+from playground.sampling import VERIFIERS
 from playground.trace import DRAFTED, VERDICTS, Event, Round, Token, trace_from_json
 from strategies import STRATEGIES
 
 ROOT = Path(__file__).resolve().parent.parent
 METRICS = [
-    "acceptance_rate", "tested_acceptance_rate", "alpha", "tokens_per_pass", "cost_ratio", "tokens_per_second",
-    "measured_speedup", "predicted_speedup", "efficiency",
+    "acceptance_rate", "tested_acceptance_rate", "alpha", "predicted_acceptance", "tv", "tokens_per_pass",
+    "cost_ratio", "tokens_per_second", "measured_speedup", "predicted_speedup", "efficiency",
 ]  # fmt: skip
 SECONDS = ["prefill", "draft", "verify", "sample", "observe", "total"]
 ESCAPE = re.compile(r"\x1b\[[\d;]*m")
@@ -37,7 +38,11 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def flags(tiny_folders: tuple[Path, Path]) -> list[str]:
     """The tiny pair, quick settings."""
-    target, assistant = map(str, tiny_folders)
+    return _flags(tiny_folders)
+
+
+def _flags(folders: tuple[Path, Path]) -> list[str]:
+    target, assistant = map(str, folders)
     return ["--target", target, "--assistant", assistant, "--dtype", "float32", "--threads", "1"]
 
 
@@ -50,10 +55,12 @@ def _json(capsys: pytest.CaptureFixture[str], *args: str) -> dict:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_json_is_all_that_is_printed_and_has_the_documented_keys(
-    strategy: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+    strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    flags = _flags(folders_for(tmp_path, strategy))
+    capsys.readouterr()
     got = _json(capsys, "run", "abc abc abc", "--strategy", strategy, "--max-new-tokens", "12", "--json", *flags)
-    assert list(got) == ["text", "token_ids", "finish_reason", "counts", "metrics", "seconds"]
+    assert list(got) == ["text", "token_ids", "finish_reason", "lossless", "counts", "metrics", "seconds"]
     assert list(got["metrics"]) == METRICS
     assert list(got["seconds"]) == SECONDS
     assert list(got["counts"]) == list(VERDICTS)
@@ -69,12 +76,30 @@ def test_json_is_all_that_is_printed_and_has_the_documented_keys(
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_baseline_gives_a_measured_speedup_and_changes_no_text(
-    strategy: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+    strategy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    args = ["run", "abc abc abc", "--strategy", strategy, "--max-new-tokens", "10", "--json", *flags]
+    args = ["run", "abc abc abc", "--strategy", strategy, "--max-new-tokens", "10", "--json"]
+    args += _flags(folders_for(tmp_path, strategy))
+    capsys.readouterr()
     alone, raced = _json(capsys, *args), _json(capsys, *args, "--baseline")
     assert raced["metrics"]["measured_speedup"] > 0
     assert raced["token_ids"] == alone["token_ids"]
+
+
+@pytest.mark.parametrize("temperature", ["0", "1"])
+def test_a_lossy_verifier_says_so_and_how_far_it_is(
+    temperature: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rule = ["--verifier", "ensemble", "--verifier-setting", "weight=0.3"]
+    args = ["run", "abc abc", *rule, "--temperature", temperature, "--max-new-tokens", "16", *flags]
+    got = _json(capsys, *args, "--json")
+    assert got["lossless"] is False and 0 < got["metrics"]["tv"] <= 1
+    assert 0 <= got["metrics"]["predicted_acceptance"] <= 1
+    assert main([*args, "--baseline"]) == 0
+    said = capsys.readouterr().out
+    assert "lossy (ensemble, weight 0.3): the text is not the target's; TV" in said and "same distribution" not in said
+    exact = _json(capsys, "run", "abc abc", "--temperature", temperature, "--max-new-tokens", "16", "--json", *flags)
+    assert exact["lossless"] is True and exact["metrics"]["tv"] is None
 
 
 def test_the_same_seed_gives_the_same_text(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -120,6 +145,9 @@ BAD = {
     "length": ["run", "x", "--max-new-tokens", "0"],
     "seed": ["run", "x", "--seed", "-1"],
     "verifier": ["run", "x", "--verifier", "none"],
+    "unknown setting of the verifier": ["run", "x", "--verifier", "exact", "--verifier-setting", "weight=0.5"],
+    "setting of the verifier out of range": ["run", "x", "--verifier", "ensemble", "--verifier-setting", "weight=1"],
+    "verifier that needs a q": ["run", "x", "--verifier", "ensemble", "--strategy", "prompt-lookup"],
     "strategy": ["run", "x", "--strategy", "none"],
     "target": ["run", "x", "--target", "nowhere"],
     "assistant": ["run", "x", "--assistant", "nowhere"],
@@ -137,6 +165,8 @@ BAD = {
     "trace into nowhere": ["run", "x", "--trace", "/nowhere/at/all.json"],
     "trace over a device": ["run", "x", "--trace", os.devnull],
     "trace over a folder": ["run", "x", "--trace", str(ROOT)],
+    "bench: setting of the verifier": ["bench", "--strategies", "assistant:verifier=typical:delta=7"],
+    "bench: verifier": ["bench", "--strategies", "assistant:verifier=none"],
     "bench: strategy": ["bench", "--strategies", "plain,none"],
     "bench: file": ["bench", "--prompts", "/nowhere.jsonl"],
     "bench: kind": ["bench", "--kinds", "no such kind"],
@@ -235,7 +265,8 @@ def test_a_trace_that_cannot_be_written_leaves_the_old_file(tmp_path: Path, monk
 def test_models_and_strategies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [m["name"] for m in _json(capsys, "models", "--json")] == list(CATALOGUE)
     assert [s["name"] for s in _json(capsys, "strategies", "--json")] == list(STRATEGIES)
-    for listing, names in (("models", CATALOGUE), ("strategies", STRATEGIES)):
+    assert [v["name"] for v in _json(capsys, "verifiers", "--json")] == list(VERIFIERS)
+    for listing, names in (("models", CATALOGUE), ("strategies", STRATEGIES), ("verifiers", VERIFIERS)):
         assert main([listing]) == 0
         out = capsys.readouterr().out
         assert all(name in out for name in names)

@@ -13,14 +13,25 @@ from random import Random
 
 import pytest
 import torch
-from fakes import ScriptedTarget, byte_tokenizer, table_logits, tiny_llama
+from fakes import ScriptedTarget, pair_for, table_logits
 from runs import ALL, request_for
 from torch import Tensor
 
 from playground.engine import Drafter, Proposal, decode
-from playground.models import Loaded, wrap
 from playground.run import Prepared
-from playground.sampling import VERIFIERS, Law, exact, match, residual, sample
+from playground.sampling import (
+    COUPLED,
+    VERIFIERS,
+    Chance,
+    Law,
+    argmax,
+    coupled_sample,
+    exact,
+    match,
+    residual,
+    sample,
+    topk,
+)
 from playground.trace import Request, Round, emitted_ids
 from strategies import STRATEGIES
 
@@ -74,13 +85,14 @@ def test_exact_implements_that_law(seed: int, deterministic: bool) -> None:
             continue
         chance = min(1.0, float(p[0, x] / (1.0 if deterministic else q[0, x])))
         kept = sum(
-            exact(p, None if deterministic else q, [x], Dice([(i + 0.5) / steps, 0.5])).accepted for i in range(steps)
+            exact(p, None if deterministic else q, [x], Chance(Dice([(i + 0.5) / steps, 0.5]))).accepted
+            for i in range(steps)
         )
         assert kept / steps == pytest.approx(chance, abs=1 / steps)
         if chance < 1:
             rest = residual(p[0], None if deterministic else q[0], x)
             got = Counter(
-                exact(p, None if deterministic else q, [x], Dice([1 - 1e-12, (i + 0.5) / steps])).next_id
+                exact(p, None if deterministic else q, [x], Chance(Dice([1 - 1e-12, (i + 0.5) / steps]))).next_id
                 for i in range(steps)
             )
             law = rest / rest.sum()
@@ -93,10 +105,22 @@ def test_match_implements_its_law(seed: int) -> None:
     p = random_law(seed, 2)
     steps = 2000
     for x in range(V):
-        outcomes = [match(p, None, [x], Dice([(i + 0.5) / steps, 0.5])) for i in range(steps)]
+        outcomes = [match(p, None, [x], Chance(Dice([(i + 0.5) / steps, 0.5]))) for i in range(steps)]
         assert sum(o.accepted for o in outcomes) / steps == pytest.approx(float(p[0, x]), abs=2 / steps)
         first = Counter(x if o.accepted else o.next_id for o in outcomes)
         assert all(abs(first[y] / steps - float(p[0, y])) <= 2 / steps for y in range(V))
+
+
+@pytest.mark.parametrize("vocab", [5, 128, 640, 1000])
+def test_the_largest_of_a_chunk_lead_to_the_largest_of_all(vocab: int) -> None:
+    generator = torch.Generator().manual_seed(vocab)
+    scores = torch.randn(40, vocab, generator=generator).bfloat16().float()
+    scores[:3] = -torch.inf
+    scores[torch.rand(40, vocab, generator=generator) < 0.5] = -torch.inf
+    assert torch.equal(argmax(scores), scores.argmax(-1))
+    best, at = topk(scores, 5)
+    assert torch.equal(best, scores.topk(5).values) and torch.equal(best, scores.gather(-1, at))
+    assert all(len(set(row)) == 5 for row in at.tolist())
 
 
 def test_sample_never_returns_a_token_of_probability_zero() -> None:
@@ -117,6 +141,7 @@ class TableDrafter:
         self._logits = table_logits(vocab, seed=77)
         self._law, self._claim = Law(request), claim
         self._rng = Random(f"table {request.seed}")
+        self._seed = request.seed if request.verifier == COUPLED and claim == "sampled" else None
 
     def prepare(self, ids: Sequence[int]) -> None:
         """Nothing."""
@@ -127,12 +152,15 @@ class TableDrafter:
         for _ in range(k):
             scores = self._law.scores(self._logits(tuple(prefix))[None], prefix)
             q = self._law.probabilities(scores)
-            token = int(q[0].argmax()) if self._claim.startswith("argmax") else sample(q[0], self._rng.random())
+            token = int(q[0].argmax()) if self._claim.startswith("argmax") else self._draw(q[0], len(prefix))
             draft.append(token)
             prefix.append(token)
             laws.append(scores.softmax(-1) if self._claim.endswith("raw logits") else q)
         one_hot = self._claim.endswith("one-hot")  # lossless however the draft was made: accepted with chance p(x)
         return Proposal(tuple(draft), None if one_hot else torch.cat(laws))
+
+    def _draw(self, q: Tensor, position: int) -> int:
+        return sample(q, self._rng.random()) if self._seed is None else coupled_sample(q, self._seed, position)
 
     def release(self) -> None:
         """Nothing."""
@@ -209,7 +237,7 @@ def test_the_test_fails_for_a_wrong_q(claim: str) -> None:
 @pytest.mark.parametrize("strategy", ALL)
 def test_every_strategy_keeps_the_targets_law(strategy: str, verifier: str) -> None:
     """Real models, caches and drafters; two tokens of a vocabulary of 12 of which the prompt repeats."""
-    pair = small_pair()
+    pair = pair_for(strategy, vocab=12)
     runs = 400
     base = {"prompt": (1, 2, 3, 1, 2, 3, 1, 2), "max_new_tokens": 2, "k": 2, "verifier": verifier,
             "temperature": 1.0, "top_k": 6}  # fmt: skip
@@ -226,14 +254,6 @@ def test_every_strategy_keeps_the_targets_law(strategy: str, verifier: str) -> N
             return model(torch.tensor([prefix])).logits[0, -1].float()
 
     assert chi_square(counts, law_of(request_for(strategy, **base), logits_of, 2), runs) < LIMIT
-
-
-def small_pair() -> tuple[Loaded, Loaded]:
-    """A target and an assistant over 12 tokens."""
-    return (
-        wrap("target", tiny_llama(vocab=12, layers=1, eos=None, spread=0.5), byte_tokenizer()),
-        wrap("helper", tiny_llama(seed=1, vocab=12, layers=1, eos=None, spread=0.5), byte_tokenizer()),
-    )
 
 
 # --- processors ----------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """The number format and threads are chosen by measuring; overrides are checked."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -15,6 +18,25 @@ def test_the_fastest_of_what_was_measured_is_chosen_and_torch_is_left_as_it_was(
     assert measured.processor_seconds[measured.dtype] == min(measured.processor_seconds.values())
     assert measured.clock_seconds[measured.threads] == min(measured.clock_seconds.values())
     assert all(s > 0 for s in (*measured.processor_seconds.values(), *measured.clock_seconds.values()))
+
+
+def test_whoever_asks_while_it_is_measured_waits_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = machine.Measured("float32", 1, {}, {})
+    asked: list[int] = []
+
+    def slow() -> machine.Measured:
+        asked.append(1)
+        time.sleep(0.1)
+        return once
+
+    monkeypatch.setattr(machine, "measure", slow)
+    machine._measured.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(lambda _: machine.chosen(), range(4))) == [once] * 4
+    finally:
+        machine._measured.cache_clear()
+    assert asked == [1]
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "99999"])

@@ -143,13 +143,57 @@ def test_a_click_on_a_token_opens_its_card_and_nothing_moves(open_page: Visit) -
 
 def test_the_card_tells_the_rule_of_the_verifier_and_the_place_in_the_draft(open_page: Visit) -> None:
     page = open_page.page
-    for verifier, chance, why in (("exact", "min(1, p/q)", "p has beyond q"), ("match", "chance kept", "drew another")):
+    for verifier, chance, why in (
+        ("exact", "min(1, p/q)", "p has beyond q"),
+        ("match", "chance kept", "drew another"),
+        ("coupled", "chance kept", "With the same noise"),
+        ("ensemble", "min(1, r/q)", "the mixture r"),
+        ("typical", "p high enough", "drawn from p"),
+    ):
         for text in synthetic(page, 1, greedy=False, verifier=verifier):
             page.evaluate("(text) => window.playground.receive(text)", text)
         page.locator(f"{SPECULATING} .sp-text .corrected").click()
         card = open_page.text(".sp-card")
         assert chance in card and why in card and "round 1, place 3" in card
         page.keyboard.press("Escape")
+
+
+def choose_verifier(page: Any, title: str) -> None:
+    page.click("#sp-verifier input")
+    page.get_by_role("option", name=title).click()
+
+
+def test_a_lossy_verifier_is_labelled_beside_its_text_and_shows_its_own_settings(open_page: Visit) -> None:
+    page = open_page.page
+    assert not page.is_visible("#sp-ensemble-weight") and not page.is_visible("#sp-typical-epsilon")
+    choose_verifier(page, "Ensemble")
+    page.wait_for_selector("#sp-ensemble-weight")
+    assert not page.is_visible("#sp-typical-epsilon")
+    page.fill("#sp-ensemble-weight input[type=number]", "0.1")
+    page.keyboard.press("Tab")
+    open_page.run()
+    label = open_page.text(f"{SPECULATING} .sp-lossy")
+    assert label.startswith("lossy · TV 0.") and not page.is_visible(".sp-lane:first-child .sp-lossy")
+    assert page.get_attribute(f"{SPECULATING} .sp-lossy", "title") == DEFINITIONS["tv"][1]
+    assert open_page.text(".sp-status").startswith("Lossy: the verifier ensemble")
+    assert "predicted" in open_page.text("[data-number=acceptance_rate] dt")
+    assert "exactly" not in open_page.text("#sp-page")
+    choose_verifier(page, "Typical")
+    page.wait_for_selector("#sp-typical-delta")
+    assert not page.is_visible("#sp-ensemble-weight")
+    choose_verifier(page, "Exact")
+    open_page.run()
+    assert not page.is_visible(".sp-lossy") and "same 48 tokens" in open_page.text(".sp-status")
+
+
+def test_with_shared_noise_sampled_lanes_write_the_same_and_the_page_says_so(open_page: Visit) -> None:
+    page = open_page.page
+    page.fill("#sp-temperature input[type=number]", "0.8")
+    page.keyboard.press("Tab")
+    choose_verifier(page, "Coupled")
+    open_page.run()
+    assert "same 48 tokens, as they must with shared noise" in open_page.text(".sp-status")
+    assert "exact" in open_page.text("[data-number=acceptance_rate] dt")
 
 
 def test_a_run_stopped_before_it_wrote_says_so_and_names_no_speedup(open_page: Visit) -> None:
@@ -164,6 +208,31 @@ def test_a_run_stopped_before_it_wrote_says_so_and_names_no_speedup(open_page: V
         page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
     assert open_page.text(".sp-status") == "Stopped before anything was written."
     assert "predicted" not in open_page.text("[data-number=speedup] dt")
+
+
+def test_a_run_stopped_while_another_decodes_ends_at_once(open_page: Visit) -> None:
+    page = open_page.page
+    name = page.evaluate("window.playground.begin()")
+    messages: list[dict[str, Any]] = [{"status": "Waiting for another run to end"}, {"status": "Stopped", "done": True}]
+    for seq, message in enumerate(messages):
+        page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
+    assert open_page.text(".sp-status") == "Stopped before anything was written."
+    assert page.is_enabled("#sp-run") and page.is_disabled("#sp-stop")
+
+
+def test_an_emoji_of_several_tokens_is_shown_whole_in_the_last_of_them(open_page: Visit) -> None:
+    page = open_page.page
+    whole = ["a", "👩‍💻", "🇩🇪", "👍🏽", "b"]
+    view = View(byte_tokenizer(), (LaneInfo("Plain", False),), True)
+    name = page.evaluate("window.playground.begin()")
+    begun = view.begin()
+    for i, token in enumerate(byte_tokenizer()("".join(whole))["input_ids"]):
+        view.add(0, Round(i, (Token(token, "plain", p=1.0),), 0.0, 0.1, 0.0, 0.0, 1))
+    view.end("stopped")
+    for seq, message in enumerate((begun, view.take())):
+        page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
+    shown = page.locator(f"{SPECULATING} .sp-text .t").all_text_contents()
+    assert [text for text in shown if text != "◌"] == whole
 
 
 def test_a_seed_that_is_no_whole_number_is_refused_not_rounded(open_page: Visit) -> None:

@@ -47,7 +47,7 @@ def test_greedy_text_is_that_of_generate(
 
 def test_the_default_pair_is_as_the_catalogue_says(library: Library) -> None:
     target, drafter = library.load(DEFAULT_TARGET), library.load(DEFAULT_ASSISTANT)
-    assert DEFAULT_ASSISTANT in CATALOGUE[DEFAULT_TARGET].assistants
+    assert DEFAULT_ASSISTANT in CATALOGUE[DEFAULT_TARGET].assistants.values()
     assert target.tokenizer.get_vocab() == drafter.tokenizer.get_vocab()
     assert target.chat and target.stop_ids == (2,)
     assert 130e6 < target.parameters < 140e6

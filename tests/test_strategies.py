@@ -101,6 +101,42 @@ def test_a_limited_head_gives_the_same_logits_where_it_scores(tiny: Loaded) -> N
     assert bool((b[:, 700 % 257 :] == -torch.inf).all())
 
 
+def test_the_scored_columns_are_those_of_all_logits_in_the_order_of_ids(tiny: Loaded) -> None:
+    model = tiny.follow()
+    assert model.scored is None
+    model.limit_to([7, 200, 3])
+    model.limit_to([100, 3])
+    assert model.scored is not None and model.scored.tolist() == [3, 7, 100, 200]
+    with torch.inference_mode():
+        whole, few = model.logits([1, 2, 3], 2), model.scored_logits([1, 2, 3], 2)
+    assert torch.equal(whole[:, model.scored], few)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"repetition_penalty": 1.5, "banned_ids": (30, 31, 250)},
+        {"temperature": 1.0, "top_k": 9, "repetition_penalty": 1.3},
+        {"temperature": 0.8, "top_p": 0.7, "banned_ids": tuple(range(20))},
+        {"temperature": 1.2, "min_p": 0.1, "verifier": "coupled"},
+    ],
+)
+def test_drafting_among_few_columns_gives_the_draft_of_all_columns(values: dict[str, object]) -> None:
+    few = tuple(range(10, 60))
+    helper = wrap("helper", tiny_llama(seed=1), byte_tokenizer(), few)
+    prompt = [200, 12, 201, 13]
+    with torch.inference_mode():
+        made, wide = drafter(helper, **values), drafter(helper, **values)
+        made.prepare(prompt)
+        wide._model.limit_to([*few, *prompt])
+        one = made.propose(prompt, 4)
+        whole = wide._draft_one_by_one(prompt, 4, lambda draft: wide._model.logits([*prompt, *draft], keep=1))
+    assert one.ids == whole.ids
+    assert one.q is not None and whole.q is not None and one.scores is not None and whole.scores is not None
+    assert torch.allclose(one.q, whole.q, atol=1e-5) and torch.allclose(one.scores, whole.scores, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_settings_are_checked_by_name_range_and_option(name: str) -> None:
     chosen = strategy(name)

@@ -3,9 +3,11 @@
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import folders_for
 from gradio_client import Client
 from served import Folders, endless_pair, served
 
@@ -14,6 +16,7 @@ from playground.trace import InvalidRequest
 from playground.ui import runs as runs_module
 from playground.ui.form import Form, field_of, lines
 from playground.ui.runs import Runs
+from playground.ui.warmup import WarmUp
 from strategies import STRATEGIES
 
 
@@ -41,8 +44,8 @@ def reasons(got: list[dict[str, Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
-def test_every_registered_strategy_streams_whole_runs(name: str, folders: Folders, library: Library) -> None:
-    got = messages(Runs(library), form(folders, strategy=name))
+def test_every_registered_strategy_streams_whole_runs(name: str, tmp_path: Path, library: Library) -> None:
+    got = messages(Runs(library), form(folders_for(tmp_path, name, stops=False), strategy=name))
     assert [m["seq"] for m in got] == list(range(len(got)))
     assert got[-1]["done"] and reasons(got) == {"length"}
     lanes = next(m["begin"]["lanes"] for m in got if "begin" in m)
@@ -63,10 +66,64 @@ def test_a_stop_ends_the_run_within_a_round(folders: Folders, library: Library) 
     assert not [t for t in threading.enumerate() if t.name == "run"]
 
 
-def test_a_run_that_was_stopped_while_it_waited_ends_at_its_start(folders: Folders, library: Library) -> None:
-    runs = Runs(library)
+def test_a_run_that_was_stopped_before_it_began_loads_nothing(folders: Folders) -> None:
+    runs = Runs(Library("float32"))
     runs.stop("a")
-    assert reasons(messages(runs, form(folders))) == {"stopped"}
+    (last,) = messages(runs, form(folders))
+    assert last["done"] and "Stopped" in last["status"] and not runs.library._loaded
+
+
+def test_runs_take_turns_and_one_that_waits_can_be_stopped_at_once(
+    folders: Folders, library: Library, monkeypatch: Any
+) -> None:
+    going, go_on = threading.Event(), threading.Event()
+    decoded: list[str] = []
+
+    def decode(self: Runs, run: Any, *rest: Any) -> None:
+        decoded.append(run.id)
+        going.set()
+        assert go_on.wait(30)
+
+    monkeypatch.setattr(Runs, "_decode", decode)
+    runs = Runs(library)
+    first = threading.Thread(target=messages, args=(runs, form(folders), "first"))
+    first.start()
+    assert going.wait(30)
+    second, third = (runs.stream(name, form(folders)) for name in ("second", "third"))
+    assert "Waiting" in next(second) and "Waiting" in next(third)
+    runs.stop("second")
+    assert [json.loads(text).get("done") for text in second] == [True]
+    third.close()
+    assert first.is_alive() and decoded == ["first"]
+    fourth = runs.stream("fourth", form(folders))
+    assert "Waiting" in next(fourth)
+    go_on.set()
+    assert "Checking" in next(fourth)
+    list(fourth)
+    first.join()
+    assert decoded == ["first", "fourth"]
+
+
+def test_a_run_pressed_early_waits_for_what_comes_before(folders: Folders, library: Library) -> None:
+    measured = threading.Event()
+    runs = Runs(library, before=measured.wait)
+    stream = runs.stream("a", form(folders, max_new_tokens=2))
+    threading.Timer(0.2, measured.set).start()
+    got = [json.loads(text) for text in stream]
+    assert measured.is_set() and got[-1]["done"] and reasons(got) == {"length"}
+
+
+def test_the_warm_up_begins_with_the_first_page_or_after_a_while(folders: Folders, library: Library) -> None:
+    asked, alone = (WarmUp(library, form(folders)) for _ in range(2))
+    asked.start_within(3600)
+    assert asked._thread is None
+    asked.status()
+    assert asked._thread is not None
+    alone.start_within(0.0)
+    deadline = time.monotonic() + 20
+    while alone._thread is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert alone._thread is not None
 
 
 def test_closing_the_stream_ends_the_run_and_waits_for_its_last_step(folders: Folders, library: Library) -> None:
@@ -117,6 +174,12 @@ def test_only_the_latest_runs_are_kept(folders: Folders, library: Library, monke
         ({"min_p": 1}, "min_p", "1"),
         ({"seed": -3}, "seed", "-3"),
         ({"seed": 0.5}, "seed", "0.5"),
+        ({"top_k": -1}, "top_k", "Top-k (top_k) is -1"),
+        ({"top_k": None}, "top_k", "Top-k (top_k) is empty"),
+        ({"temperature": None}, "temperature", "temperature is empty"),
+        ({"settings": {"confidence": 3}}, "assistant-confidence", "Confidence threshold (confidence) is 3"),
+        ({"target": "here"}, "target", "choose one of smollm2-135m-instruct"),
+        ({"assistant": "here"}, "assistant", "choose one of smollm2-drafter"),
         ({"target": "nowhere"}, "target", "nowhere"),
         ({"assistant": "nobody"}, "assistant", "nobody"),
         ({"settings": {"confidence": 2.0}}, "assistant-confidence", "2.0"),

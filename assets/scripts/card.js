@@ -39,6 +39,10 @@ export class Card {
     bars(p, "p, target: five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
     bars(q, "q, drafter: five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
     const notes = token[T.text] === "" ? ["◌ is part of a character; a later token completes it."] : [];
+    const pieces = round[5] ?? [];
+    if (pieces.length && DRAFTED.has(verdict)) {
+      notes.push(`Drafted as: ${pieces.map((piece) => `'${namedText(piece)}'`).join(" + ")}.`);
+    }
     if (law.greedy) notes.push("At temperature 0, p and q are one-hot; the bars show temperature 1.");
     part("note").textContent = notes.join(" ");
     this.root.hidden = false;
@@ -46,8 +50,8 @@ export class Card {
   }
 
   values(list, token, { greedy, verifier }) {
-    const chance = verifier === "match" ? "chance kept" : "min(1, p/q)";
-    const drawn = greedy || verifier === "match"
+    const chance = (RULES[verifier] ?? RULES.exact).chance;
+    const drawn = greedy || !(RULES[verifier] ?? RULES.exact).draws
       ? "nothing is drawn to test a guess here"
       : "the number it was tested with: kept if below";
     const rows = [
@@ -88,24 +92,63 @@ function placeInDraft([, , tokens], position) {
   return tokens.filter((token) => verdictOf(token) === "accepted").length + 1;
 }
 
+// What each verifier calls a guess's chance, whether it draws a number to test it, and how it explains a verdict.
+const RULES = {
+  exact: {
+    chance: "min(1, p/q)",
+    draws: true,
+    corrected: "The target's token in the place of the refused guess, drawn from what p has beyond q.",
+  },
+  match: {
+    chance: "chance kept",
+    accepted: "Kept: the target drew the same token.",
+    rejected: "Refused: the target drew another token.",
+    corrected: "The target drew another token than the guess.",
+  },
+  coupled: {
+    chance: "chance kept",
+    accepted: "Kept: with the same noise the target drew the same token.",
+    rejected: "Refused: with the same noise the target drew another token.",
+    corrected: "With the same noise the target drew another token than the guess.",
+  },
+  ensemble: {
+    chance: "min(1, r/q)",
+    draws: true,
+    corrected: "In the place of the refused guess, drawn from what the mixture r of p and q has beyond q.",
+    greedy: {
+      accepted: "Kept: it is the first choice of the mixture of both models.",
+      rejected: "Refused: the first choice of the mixture of both models is another token.",
+      corrected: "The first choice of the mixture of both models, in the place of the refused guess.",
+    },
+  },
+  typical: {
+    chance: "p high enough",
+    accepted: "Kept: p is above the threshold, min(ε, δ exp(-entropy)).",
+    rejected: "Refused: p is not above the threshold, min(ε, δ exp(-entropy)).",
+    corrected: "The target's token in the place of the refused guess, drawn from p.",
+  },
+};
+
+const GREEDY = {
+  accepted: "Kept: it is the target's own first choice.",
+  rejected: "Refused: the target's first choice is another token.",
+  corrected: "The target's first choice, in the place of the refused guess.",
+};
+
 function reason(token, verdict, { greedy, verifier }) {
-  const match = verifier === "match";
-  const test = `the number drawn, ${probability(token[T.drawn])}, is`;
-  const bound = `min(1, p/q) = ${probability(token[T.accept])}`;
+  const rule = RULES[verifier] ?? RULES.exact;
+  const drawn = `the number drawn, ${probability(token[T.drawn])}, is`;
+  const bound = `${rule.chance} = ${probability(token[T.accept])}`;
   switch (verdict) {
     case "accepted":
-      if (greedy) return "Kept: it is the target's own first choice.";
-      return match ? "Kept: the target drew the same token." : `Kept: ${test} below ${bound}.`;
     case "rejected":
-      if (greedy) return "Refused: the target's first choice is another token.";
-      return match ? "Refused: the target drew another token." : `Refused: ${test} not below ${bound}.`;
+    case "corrected": {
+      if (greedy) return (rule.greedy ?? GREEDY)[verdict];
+      const numbers = { accepted: `Kept: ${drawn} below ${bound}.`, rejected: `Refused: ${drawn} not below ${bound}.` };
+      return rule[verdict] ?? numbers[verdict];
+    }
     case "discarded":
       return "Never tested: it was guessed after a refusal or past the end.";
-    case "corrected":
-      if (greedy) return "The target's first choice, in the place of the refused guess.";
-      return match
-        ? "The target drew another token than the guess."
-        : "The target's token in the place of the refused guess, drawn from what p has beyond q.";
     case "bonus":
       return "The whole draft was kept, and the same pass gave the target's next token as well.";
     default:

@@ -1,6 +1,6 @@
 // A lane: the tokens of one decode, appended round by round at a cost that does not grow with the run.
 
-import { DRAFTED, REFUSED, T, laneText, number, spokenText, verdictOf } from "./text.js";
+import { DRAFTED, REFUSED, T, laneText, number, sharedCharacter, spokenText, verdictOf } from "./text.js";
 
 const FULL_BLOCK = 48; // a block ends at the next newline after so many tokens,
 const LONGEST_BLOCK = 160; // or here at the latest: its end breaks a line
@@ -12,6 +12,7 @@ export class Lane {
     this.root = root;
     this.title = root.querySelector(".sp-title");
     this.speed = root.querySelector(".sp-speed");
+    this.lossy = root.querySelector(".sp-lossy");
     this.clock = root.querySelector(".sp-clock");
     this.end = root.querySelector(".sp-end");
     this.box = root.querySelector(".sp-text");
@@ -35,10 +36,12 @@ export class Lane {
     this.block = null;
     this.inBlock = 0;
     this.chosen = null;
+    this.last = null; // the latest token that wrote text
     this.follows = true;
     this.scrolling = null;
     this.end.textContent = "";
     this.speed.textContent = "";
+    this.lossy.hidden = true;
     this.clock.textContent = "";
     if (placeholder) {
       const p = document.createElement("p");
@@ -52,6 +55,13 @@ export class Lane {
     this.reset("");
     this.title.textContent = title;
     this.root.setAttribute("aria-label", title);
+  }
+
+  // Beside the text all along: it is not the target's. How far from it is known once a guess was tested.
+  showLossy(tv) {
+    this.lossy.hidden = false;
+    const text = tv === null ? "lossy" : `lossy · TV ${number(tv, 3)}`;
+    if (this.lossy.textContent !== text) this.lossy.textContent = text;
   }
 
   append(rounds) {
@@ -88,12 +98,27 @@ export class Lane {
     }
     span.tabIndex = -1;
     span.setAttribute("role", "button");
-    span.setAttribute("aria-label", `${spokenText(token[T.text])}, ${verdict}`);
-    span.textContent = laneText(token[T.text], verdict);
+    this.write(span, this.completed(token[T.text], verdict), verdict);
+    if (token[T.text] && !REFUSED.has(verdict)) this.last = span;
     span.playground = { token, round, position };
     this.block.append(span);
     this.inBlock += 1;
     if (this.inBlock >= FULL_BLOCK && !REFUSED.has(verdict) && token[T.text].endsWith("\n")) this.block = null;
+  }
+
+  write(span, text, verdict) {
+    span.written = { text, verdict };
+    span.setAttribute("aria-label", `${spokenText(text)}, ${verdict}`);
+    span.textContent = laneText(text, verdict);
+  }
+
+  // A character is shown whole, in the token that completes it: what an earlier one holds of it moves there.
+  completed(text, verdict) {
+    if (!text || !this.last || REFUSED.has(verdict)) return text;
+    const before = this.last.written;
+    const begun = sharedCharacter(before.text, text);
+    if (begun) this.write(this.last, before.text.slice(0, -begun.length), before.verdict);
+    return begun + text;
   }
 
   openBlock() {

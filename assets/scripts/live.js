@@ -45,6 +45,7 @@ class LiveView {
     this.costs = [];
     this.decoding = false;
     this.stopping = false;
+    this.written = [0];
     this.setRunning(true);
     this.card.close();
     this.clearError();
@@ -130,14 +131,16 @@ class LiveView {
     this.costs.push([performance.now() - begin, (message.rounds ?? []).length]);
   }
 
-  start({ lanes, greedy, verifier, verdicts }, dtype) {
+  start({ lanes, greedy, verifier, lossless, one_text: oneText, verdicts }, dtype) {
     this.verdicts = verdicts;
-    this.law = { greedy, verifier };
+    this.law = { greedy, verifier, lossless, oneText };
+    this.tv = null;
     this.dtype = dtype;
     this.active = this.lanes.slice(-lanes.length);
     this.lanesBox.classList.toggle("sp-single", lanes.length === 1);
     this.lanes.forEach((lane) => lane.reset(""));
     lanes.forEach((lane, i) => this.active[i].begin(lane.title));
+    if (!lossless && lanes.at(-1).drafts) this.active.at(-1).showLossy(null);
     this.charts.reset(lanes.map((lane) => lane.title));
     this.showNumbers({});
   }
@@ -150,6 +153,8 @@ class LiveView {
       lane.numbers(message.clocks[i]);
     });
     this.showNumbers(message.numbers);
+    this.tv = message.numbers.tv ?? null;
+    if (this.tv !== null) this.active.at(-1).showLossy(this.tv);
     this.charts.take(message);
     this.agreement = message.agree;
     this.written = message.clocks.map(([, emitted]) => emitted);
@@ -163,7 +168,7 @@ class LiveView {
     this.cell("speedup", shown === null ? "–" : `${number(shown, 2)}×`, kind);
     this.explainSpeedup(measured, predicted);
     const rate = n.acceptance_rate ?? null;
-    this.cell("acceptance_rate", rate === null ? "–" : `${number(100 * rate, 0)} %`);
+    this.cell("acceptance_rate", rate === null ? "–" : `${number(100 * rate, 0)} %`, besideAcceptance(n, this.law));
     this.cell("tokens_per_pass", number(n.tokens_per_pass ?? null, 2));
     this.cell("tokens_per_second", number(n.tokens_per_second ?? null, 1));
     this.cell("passes_saved", n.emitted ? `${n.passes_saved} of ${n.emitted}` : "–");
@@ -195,8 +200,9 @@ class LiveView {
   conclusion() {
     const { agreement, dtype, written } = this;
     if (!Math.max(...written)) return "Stopped before anything was written.";
+    if (!this.law.lossless) return this.lossyConclusion(agreement?.parted);
     if (!agreement) return "Done.";
-    if (!this.law.greedy) {
+    if (!this.law.greedy && !this.law.oneText) {
       const bound = dtype === "float32" ? "" : ` up to ${dtype} rounding`;
       return (
         "Sampling: each lane draws its own random numbers, so the texts differ; their distribution is the same" +
@@ -204,14 +210,20 @@ class LiveView {
       );
     }
     const { tokens, parted } = agreement;
-    if (!parted) return sameTexts(tokens, written);
+    if (!parted) return sameTexts(tokens, written, this.law.greedy ? "at temperature 0" : "with shared noise");
     const [plain, ours] = parted.texts.map(namedText);
     const gap = Math.min(...parted.margins.filter((m) => m !== null));
     const apart = gap === 0 ? "exactly equal there" : `${Number.isFinite(gap) ? gap.toPrecision(2) : "?"} apart there`;
     return (
       `The lanes part at token ${parted.index}: plain wrote “${plain}”, the other “${ours}”. The target's two best ` +
-      `logits are ${apart}${cause(gap, dtype)}`
+      `logits are ${apart}${this.law.greedy ? cause(gap, dtype) : "; with shared noise only rounding tells them apart."}`
     );
+  }
+
+  lossyConclusion(parted) {
+    const far = this.tv === null ? "no guess was tested" : `TV ${number(this.tv, 3)} on average where a guess was tested`;
+    const where = parted ? ` The lanes part at token ${parted.index}.` : "";
+    return `Lossy: the verifier ${this.law.verifier} does not write what the target would: ${far}.${where}`;
   }
 
   openCard(lane, chosen) {
@@ -262,17 +274,25 @@ function cause(gap, dtype) {
 }
 
 // A lane that was stopped early has less to compare.
-function sameTexts(tokens, written) {
+function sameTexts(tokens, written, when) {
   if (!tokens) return "Stopped before both lanes had written anything: there is nothing to compare.";
   const counted = `${tokens} token${tokens === 1 ? "" : "s"}`;
   return Math.max(...written) === tokens
-    ? `Both lanes wrote the same ${counted}, as they must at temperature 0.`
-    : `Both lanes begin with the same ${counted}, as they must at temperature 0.`;
+    ? `Both lanes wrote the same ${counted}, as they must ${when}.`
+    : `Both lanes begin with the same ${counted}, as they must ${when}.`;
 }
 
 function speedupKind(measured, predicted) {
   if (predicted === null) return "measured";
   return measured === null ? "predicted" : `measured · ${number(predicted, 2)}× predicted`;
+}
+
+// Where the verifier is not `exact`: of the tested guesses, beside what p and q predict, or what `exact` would keep.
+function besideAcceptance(n, law) {
+  const share = (value) => `${number(100 * value, 0)} %`;
+  const [name, other] = law?.oneText ? ["exact", n.alpha] : ["predicted", n.predicted_acceptance];
+  if (!law || law.verifier === "exact" || (other ?? null) === null) return "measured";
+  return `tested ${share(n.tested_acceptance_rate)}, ${name} ${share(other)}`;
 }
 
 // Ctrl+Enter runs, Esc closes the card or stops.

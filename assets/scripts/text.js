@@ -18,6 +18,18 @@ export function laneText(text, verdict) {
   return shown.replace(/\r?\n/g, newline);
 }
 
+const LONGEST_CHARACTER = 48; // code units: a family of four with skin tones has 19
+const graphemes = Intl.Segmenter ? new Intl.Segmenter(undefined, { granularity: "grapheme" }) : null;
+
+// The end of `before` that is drawn as one character together with the start of `after`: of an emoji or a flag that
+// several tokens make. Empty where there is none.
+export function sharedCharacter(before, after) {
+  if (!graphemes || !before || /^[\x00-\x7f]/.test(after)) return "";
+  const tail = before.slice(-LONGEST_CHARACTER);
+  const { index, segment } = graphemes.segment(tail + after).containing(tail.length - 1);
+  return index + segment.length > tail.length ? tail.slice(index) : "";
+}
+
 // The text as a name for itself, in the card and for screen readers: every blank is visible.
 export function namedText(text) {
   if (text === "") return "◌";

@@ -6,7 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, MellumConfig, PreTrainedTokenizerFast
+from transformers import (
+    Gemma4AssistantConfig,
+    Gemma4TextConfig,
+    LlamaConfig,
+    MellumConfig,
+    PreTrainedTokenizerFast,
+)
 
 VOCABULARY, END = 4096, 0
 LAYERS, HIDDEN = 16, 192
@@ -86,4 +92,41 @@ def drafter_config() -> LlamaConfig:
         bos_token_id=END,
         eos_token_id=END,
         pad_token_id=END,
+    )
+
+
+def _gemma(layers: int, hidden: int, intermediate: int, types: list[str], shared: int) -> Gemma4TextConfig:
+    return Gemma4TextConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=64,
+        global_head_dim=64,
+        max_position_embeddings=2048,
+        sliding_window=512,
+        layer_types=types,
+        num_kv_shared_layers=shared,
+        hidden_size_per_layer_input=0,
+        vocab_size_per_layer_input=0,
+        bos_token_id=END,
+        eos_token_id=END,
+        pad_token_id=END,
+    )
+
+
+def gemma_config() -> Gemma4TextConfig:
+    """A tiny Gemma 4 target."""
+    return _gemma(
+        12, 160, 448, ["sliding_attention"] * 5 + ["full_attention"] + ["sliding_attention"] * 5 + ["full_attention"], 0
+    )
+
+
+def gemma_assistant_config() -> Gemma4AssistantConfig:
+    """Its drafter: two layers that read the target's keys and values, one of each kind."""
+    return Gemma4AssistantConfig(
+        text_config=_gemma(2, 128, 384, ["sliding_attention", "full_attention"], 2),
+        backbone_hidden_size=160,
     )

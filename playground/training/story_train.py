@@ -15,6 +15,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +121,15 @@ class Run:
         return float(value.detach())
 
     def train(self, batches: Any, loss: Callable[[Any], Tensor], minutes: float) -> None:
-        """Train until `minutes` were spent in all, saving every three; `batches` gives tuples whose last is labels."""
+        """Train until `minutes` of processor time were spent in all, saving every three; `batches` gives tuples whose
+        last is labels."""
         schedule = Schedule(minutes, decay_share=0.5)
         bar = tqdm(total=minutes, unit="min", initial=round(self.spent, 2))
         smooth, saved, seen = math.nan, time.monotonic(), 0
         while self.spent < minutes:
-            begin = time.monotonic()
-            batch = next(batches)
-            value = self.update(lambda batch=batch: loss(batch), schedule.factor(self.spent))
-            spent = min(time.monotonic() - begin, 30.0) / 60
+            begin = time.process_time()
+            value = self.update(partial(loss, batch := next(batches)), schedule.factor(self.spent))
+            spent = (time.process_time() - begin) / 60
             self.spent += spent
             count = int((batch[-1] != -100).sum())
             self.tokens += count
@@ -159,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("which", choices=["teller", "gemma"])
     parser.add_argument("--corpus", type=Path, help="the corpus (JSON lines, gzip)")
-    parser.add_argument("--minutes", type=float, default=60, help="training time in all")
+    parser.add_argument("--minutes", type=float, default=60, help="processor time in all")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--matrix-rate", type=float, default=4e-3)
     parser.add_argument("--rate", type=float, default=3e-3)

@@ -7,7 +7,9 @@ from typing import Any
 
 from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Progress
 from playground.run import Prepared, prepare
+from playground.sampling import VERIFIERS
 from playground.trace import InvalidRequest
+from strategies import STRATEGIES
 
 WHOLE = ("k", "max_new_tokens", "top_k", "seed")
 
@@ -34,6 +36,7 @@ class Form:
     chat: bool = True
     baseline: bool = True
     settings: Mapping[str, object] = field(default_factory=dict)
+    verifier_settings: Mapping[str, object] = field(default_factory=dict)
 
     def with_more(self, values: Mapping[str, Any]) -> "Form":
         """This form with further fields set.
@@ -57,7 +60,8 @@ class Form:
             _need(ok, name, entries, "a text with one entry a line, or a list of texts")
         for name, switch in (("chat", self.chat), ("baseline", self.baseline)):
             _need(isinstance(switch, bool), name, switch, "true or false")
-        _need(isinstance(self.settings, Mapping), "settings", self.settings, "an object of names and values")
+        for name, group in (("settings", self.settings), ("verifier_settings", self.verifier_settings)):
+            _need(isinstance(group, Mapping), name, group, "an object of names and values")
 
     def prepare(self, library: Library, progress: Progress | None = None) -> Prepared:
         """The checked run, its models loaded.
@@ -78,6 +82,7 @@ class Form:
             banned=lines(self.banned),
             progress=progress,
             verifier=self.verifier,
+            verifier_settings=self.verifier_settings,
             stop_strings=lines(self.stop_strings),
             **{name: _number(name, getattr(self, name)) for name in numbers},
         )
@@ -99,12 +104,17 @@ def lines(text: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def _number(name: str, value: float | None) -> float | int:
     if value is None:
-        raise InvalidRequest(f"{LABELS.get(name, name)} is empty: type a number.")
-    _need(isinstance(value, int | float) and not isinstance(value, bool), LABELS.get(name, name), value, "a number")
+        raise InvalidRequest(f"{_CALLED.get(name, name)} is empty: type a number.")
+    _need(isinstance(value, int | float) and not isinstance(value, bool), _CALLED.get(name, name), value, "a number")
     return int(value) if name in WHOLE and float(value).is_integer() else value
 
 
-LABELS = {"k": "K"}
+_CALLED = {"k": "K"}
+# What the page calls a field that has another name in a request.
+LABELS = {
+    "max_new_tokens": "New tokens, at most", "top_k": "Top-k", "top_p": "Top-p", "min_p": "Min-p",
+    "repetition_penalty": "Repetition penalty", "stop_strings": "Stop strings", "banned": "Banned words",
+}  # fmt: skip
 # How an error names a value, and the control that holds it.
 _NAMES = {
     "the prompt": "prompt", "The prompt": "prompt", "max_new_tokens": "max_new_tokens", "K": "k",
@@ -126,4 +136,16 @@ def field_of(message: str, form: Form) -> str:
     for name in form.settings:
         if message.startswith(f"{name} is "):
             return f"{form.strategy}-{name}"
+    for name in form.verifier_settings:
+        if message.startswith(f"{name} is "):
+            return f"{form.verifier}-{name}"
     return "assistant" if "assistant" in message and "vocabulary" in message else ""
+
+
+def with_label(message: str, form: Form) -> str:
+    """The message of an error, with the label that the page shows in front of the name of the value."""
+    owners = (STRATEGIES.get(form.strategy), VERIFIERS.get(form.verifier))
+    labels = LABELS | {c.name: c.label for owner in owners if owner is not None for c in owner.settings}
+    name, verb, rest = message.partition(" is ")
+    label = labels.get(name, name)
+    return message if label.lower() == name.lower() else f"{label} ({name}){verb}{rest}"

@@ -14,6 +14,7 @@ from playground.trace import InvalidRequest
 from playground.ui.controls import Controls, controls
 from playground.ui.form import Form
 from playground.ui.live import live_component, serve_files
+from playground.ui.presets import apply_presets, preset_control
 from playground.ui.runs import Runs
 from playground.ui.theme import CSS_PATHS, theme
 from playground.ui.warmup import WarmUp
@@ -21,6 +22,7 @@ from playground.view import dump
 
 EXAMPLES = ASSETS / "prompts" / "examples.json"
 QUEUE_PAUSE = 0.02  # seconds
+MOST_RUNS = 16  # at the server, of which one decodes: the others wait where they can be stopped
 TITLE = "Speculative decoding playground"
 ICON = ASSETS / "icons" / "icon.png"
 
@@ -52,15 +54,18 @@ def build(
     # No gr.Sidebar: its style sheet makes the browser look through the whole page at every token.
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as demo, gr.Row(elem_id="sp-page"):
         with gr.Column(scale=0, min_width=280, elem_id="sp-side"), gr.Accordion("Settings", elem_id="sp-settings"):
+            picked = preset_control()
             chosen = controls(start)
         with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
-            _main(runs, warm_up, chosen, start, offered)
+            _main(runs, warm_up, chosen, picked, start, offered)
     # Left to itself the queue wakes a thousand times a second, each time in the way of whoever decodes.
     demo._queue.sleep_when_free = QUEUE_PAUSE
     return demo
 
 
-def _main(runs: Runs, warm_up: WarmUp, chosen: Controls, start: Form, offered: list[Example]) -> None:
+def _main(
+    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example]
+) -> None:
     gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
     with gr.Row(elem_id="sp-ask", equal_height=True):
         prompt = gr.Textbox(
@@ -84,6 +89,7 @@ def _main(runs: Runs, warm_up: WarmUp, chosen: Controls, start: Form, offered: l
     view = live_component(_server_functions(runs, warm_up), elem_id="sp-view")
     hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
     _connect(runs, chosen, prompt, baseline, run, stop, view)
+    apply_presets(picked, prompt, chosen)
 
 
 def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:
@@ -111,7 +117,7 @@ def _connect(
     begin = "(...values) => { values[0] = window.playground.begin(); return values; }"
     running = run.click(
         start, [run_id, prompt, baseline, *chosen.inputs], view, js=begin, api_visibility="private",
-        show_progress="hidden", concurrency_limit=1, concurrency_id="run",
+        show_progress="hidden", concurrency_limit=MOST_RUNS, concurrency_id="run",
     )  # fmt: skip
     running.then(None, js="() => { window.playground.ended(); }", api_visibility="private")
     stop.click(None, js="() => { window.playground.stop(); }", api_visibility="private")
@@ -124,7 +130,7 @@ def _connect(
         """Run a prompt; yields the page's messages, each a JSON string of what is new.
 
         `more` holds further fields of the form (top_k, top_p, min_p, repetition_penalty, verifier, stop_strings,
-        banned, chat) and `settings`, those of the strategy.
+        banned, chat), `settings`, those of the strategy, and `verifier_settings`, those of the verifier.
         """
         named: dict[str, Any] = {name: value for name, value in (("target", target), ("assistant", assistant)) if value}
         fixed = Form(
@@ -138,7 +144,7 @@ def _connect(
             return
         yield from runs.stream(uuid.uuid4().hex, form)
 
-    gr.api(api, api_name="run", concurrency_limit=1, concurrency_id="run")
+    gr.api(api, api_name="run", concurrency_limit=MOST_RUNS, concurrency_id="run")
 
 
 def launch_options() -> dict[str, Any]:

@@ -8,8 +8,8 @@ import logging
 import sys
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -20,8 +20,9 @@ import torch
 from playground.models import Library
 from playground.race import race
 from playground.run import Prepared
+from playground.sampling import COUPLED, is_lossless
 from playground.trace import FinishReason, InvalidRequest, Reading
-from playground.ui.form import Form, field_of
+from playground.ui.form import Form, field_of, with_label
 from playground.ui.warmup import machine
 from playground.view import LaneInfo, View, dump
 from strategies import strategy
@@ -51,12 +52,50 @@ class Run:
         self.queue.put(text)
 
 
-class Runs:
-    """Starts, stops and remembers runs. Safe to call from several threads."""
+class Line:
+    """Runs that wait for each other: one at a time, in the order in which they came."""
 
-    def __init__(self, library: Library, budget_seconds: float = BUDGET_SECONDS) -> None:
+    def __init__(self) -> None:
+        self._waiting: deque[Run] = deque()
+        self._changed = threading.Condition()
+
+    def join(self, run: Run) -> bool:
+        """Stand at the end, and say whether somebody is in front."""
+        with self._changed:
+            self._waiting.append(run)
+            return self._waiting[0] is not run
+
+    def wait(self, run: Run) -> None:
+        """Until it is the turn of `run`, or it was stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: run.stop.is_set() or self._waiting[0] is run)
+
+    def leave(self, run: Run) -> None:
+        """Let the next one go."""
+        with self._changed:
+            self._waiting.remove(run)
+            self._changed.notify_all()
+
+    def stop(self, run: Run) -> None:
+        """Ask it to stop; it need not wait any longer."""
+        with self._changed:
+            run.stop.set()
+            self._changed.notify_all()
+
+
+class Runs:
+    """Starts, stops and remembers runs. Safe to call from several threads.
+
+    `before` is done at the start of each run, in its thread: it waits until it is known on how many threads to run.
+    """
+
+    def __init__(
+        self, library: Library, budget_seconds: float = BUDGET_SECONDS, before: Callable[[], object] | None = None
+    ) -> None:
         self.library = library
         self.budget_seconds = budget_seconds
+        self._before = before
+        self._line = Line()
         self._runs: OrderedDict[str, Run] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -77,12 +116,12 @@ class Runs:
             while (message := run.queue.get()) is not None:
                 yield message
         finally:
-            run.stop.set()
+            self._line.stop(run)
             worker.join()
 
     def stop(self, run_id: str) -> None:
-        """End a run after the round that it is in; one that waits for its turn ends as soon as it begins."""
-        self._get(run_id).stop.set()
+        """End a run after the round that it is in; one that waits for its turn ends at once."""
+        self._line.stop(self._get(run_id))
 
     def backfill(self, run_id: str, since: int) -> list[str]:
         """The messages of a run from number `since` on."""
@@ -101,17 +140,27 @@ class Runs:
             return run
 
     def _work(self, run: Run, form: Form) -> None:
-        own_the_thread()
+        if self._line.join(run):
+            run.send({"status": "Waiting for another run to end"})
         try:
+            self._line.wait(run)
+            if run.stop.is_set():
+                run.send({"status": "Stopped before it began", "done": True})
+                return
+            if self._before is not None:
+                self._before()
+            own_the_thread()
             run.send({"status": "Checking the settings"})
             prepared = form.prepare(self.library, lambda text: run.send({"status": text}))
             self._decode(run, form, prepared)
         except InvalidRequest as error:
-            run.send({"error": str(error), "field": field_of(str(error), form), "done": True})
+            text = str(error)
+            run.send({"error": with_label(text, form), "field": field_of(text, form), "done": True})
         except Exception as error:  # the page must say that something broke, whatever it was
             log.exception("run %s failed", run.id)
             run.send({"error": f"The run broke: {type(error).__name__}: {error}", "field": "", "done": True})
         finally:
+            self._line.leave(run)
             run.queue.put(None)
 
     def _decode(self, run: Run, form: Form, prepared: Prepared) -> None:
@@ -120,7 +169,15 @@ class Runs:
         lanes = [prepared.plain().events()] if baseline else []
         lanes.append(prepared.events(calibrate=chosen.drafts and not baseline))
         infos = lane_infos(form, baseline)
-        view = View(prepared.target.tokenizer, infos, prepared.request.temperature == 0, form.verifier)
+        request = prepared.request
+        view = View(
+            prepared.target.tokenizer,
+            infos,
+            request.temperature == 0,
+            request.verifier,
+            lossless=is_lossless(request),
+            one_text=request.verifier == COUPLED,
+        )
         run.send({**view.begin(), "status": "Reading the prompt", **about(prepared)})
         reason: FinishReason | None = None
         deadline = time.monotonic() + self.budget_seconds

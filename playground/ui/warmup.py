@@ -15,7 +15,7 @@ from strategies import strategy
 class WarmUp:
     """Loads the models that the untouched page would run. Safe to ask from several threads.
 
-    `before` is done first, in the same thread: the choice of threads, which takes a second to measure.
+    `before` is done first, in the same thread: the choice of threads, which takes half a second to measure.
     """
 
     def __init__(self, library: Library, form: Form, before: Callable[[], object] | None = None) -> None:
@@ -33,6 +33,13 @@ class WarmUp:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True, name="warm-up")
                 self._thread.start()
+
+    def start_within(self, seconds: float) -> None:
+        """Begin when the first page asks for `status`, at the latest after `seconds`: measuring and loading would
+        take the processor from the page's own first second."""
+        timer = threading.Timer(seconds, self.start)
+        timer.daemon = True
+        timer.start()
 
     def status(self) -> dict[str, object]:
         """What to show, and whether that is the last word."""
