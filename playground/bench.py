@@ -194,7 +194,11 @@ def _generate_options(prepared: Prepared) -> dict[str, Any] | None:
     return None
 
 
-def _universal_options(target: Loaded, assistant: Loaded) -> dict[str, Any]:
+def _universal_options(target: Loaded, assistant: Loaded) -> dict[str, Any] | None:
+    rows = [one.model.config.get_text_config().vocab_size for one in (target, assistant)]
+    if rows[0] == rows[1]:  # taken for the same tokenizer there
+        same = target.tokenizer.get_vocab() == assistant.tokenizer.get_vocab()
+        return {"assistant_model": assistant.model} if same else None
     return {
         "assistant_model": assistant.model,
         "tokenizer": target.tokenizer,

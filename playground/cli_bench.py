@@ -56,7 +56,10 @@ def command(args: argparse.Namespace) -> None:
         return [_lane(shelf, args, task, variant) for variant in variants]
 
     try:
-        lanes_of(tasks[0])  # loads the models, once all values have been checked
+        # Loads the models, once all values have been checked.
+        refused = {} if args.strategies is not None else _refused(shelf, args, tasks[0], variants)
+        variants = [v for v in variants if v.label not in refused]
+        lanes_of(tasks[0])
         threads = use_threads(args.threads)
         with bar(parts, "run") as progress:
 
@@ -74,7 +77,7 @@ def command(args: argparse.Namespace) -> None:
         f"K = {args.k} where none is named, temperature {args.temperature:g}, at most {args.max_new_tokens} tokens, "
         f"{lanes[0].target.dtype}"
     )
-    _print(args, rows(measured), {**_settings(args, named), "threads": threads}, how)
+    _print(args, rows(measured), {**_settings(args, named), "refused": refused, "threads": threads}, how)
 
 
 def _command_presets(args: argparse.Namespace) -> None:
@@ -184,6 +187,18 @@ def _lane(shelf: Library, args: argparse.Namespace, task: Task, variant: Variant
     )
 
 
+def _refused(shelf: Library, args: argparse.Namespace, task: Task, variants: Sequence[Variant]) -> dict[str, str]:
+    """Of all strategies those that cannot run with these models, and why. Plain decoding always can, or nothing."""
+    _lane(shelf, args, task, variants[0])
+    reasons = {}
+    for variant in variants[1:]:
+        try:
+            _lane(shelf, args, task, variant)
+        except InvalidRequest as error:
+            reasons[variant.label] = str(error)
+    return reasons
+
+
 def _settings(args: argparse.Namespace, named: dict[str, Prepared]) -> dict[str, Any]:
     """What all rows have in common, and the settings of each strategy."""
     lanes = list(named.values())
@@ -218,4 +233,5 @@ def _print(args: argparse.Namespace, medians: list[dict[str, Any]], settings: di
     print(
         f"\nMedians over prompts. {how}, threads: {settings['threads']}. "
         "outside: share of a round outside model passes."
+        + "".join(f"\nNot measured: {name}. {why}" for name, why in settings.get("refused", {}).items())
     )

@@ -33,6 +33,7 @@ __all__ = [
     "wrap",
 ]
 
+READERS = ("Gemma4Assistant", "Gemma4UnifiedAssistant")  # classes of drafters that read a target's keys and values
 DRAFT_VOCABULARY = "draft_vocabulary.json"
 
 
@@ -54,6 +55,25 @@ class Loaded:
     def context(self) -> int | None:
         """The most tokens that it can read; None: no limit is known."""
         return context_of(self.model)
+
+    @property
+    def writes_alone(self) -> bool:
+        """Whether it goes on with a text by itself; a head, or a drafter that reads a target's keys and values, does
+        not."""
+        return not (isinstance(self.model, EagleHead) or type(self.model).__name__.startswith(READERS))
+
+    def check_writes(self) -> None:
+        """Refuse a model that cannot write by itself.
+
+        Raises:
+            InvalidRequest: it is such a model.
+        """
+        if not self.writes_alone:
+            needs = "eagle" if isinstance(self.model, EagleHead) else "mtp-drafter"
+            raise InvalidRequest(
+                f"{self.name} ({type(self.model).__name__}) reads what a target has computed and cannot write by "
+                f"itself: choose the strategy {needs} for it, or another model."
+            )
 
     def follow(self) -> PrefixModel:
         """A fresh cache over the shared weights, for one run."""

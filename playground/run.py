@@ -108,6 +108,7 @@ def prepare(
         find(assistant_name, "assistant")
     loaded = library.load(target, progress)
     helper = None if assistant_name is None else library.load(assistant_name, progress)
+    loaded.check_writes()
     chosen.check(loaded, helper)
     chosen.check_settings(loaded, settled)
     request = replace(

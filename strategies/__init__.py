@@ -22,11 +22,11 @@ _ALL = (
     plain.STRATEGY,
     assistant.STRATEGY,
     prompt_lookup.STRATEGY,
+    lookup_assistant.STRATEGY,
+    universal.STRATEGY,
+    early_exit.STRATEGY,
     mtp.STRATEGY,
     mtp_drafter.STRATEGY,
-    early_exit.STRATEGY,
-    universal.STRATEGY,
-    lookup_assistant.STRATEGY,
     eagle.STRATEGY,
 )
 STRATEGIES: dict[str, Strategy] = {s.name: s for s in _ALL}

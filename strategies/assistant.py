@@ -106,6 +106,7 @@ def _check(target: "Loaded", assistant: "Loaded | None") -> None:
         raise InvalidRequest(
             "The strategy assistant needs an assistant model: choose one, for example smollm2-drafter."
         )
+    assistant.check_writes()
     same_vocabulary(target, assistant)
 
 

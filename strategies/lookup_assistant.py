@@ -49,6 +49,7 @@ def _check(target: "Loaded", helper: "Loaded | None") -> None:
             "The strategy lookup+assistant needs an assistant model: choose one, for example smollm2-drafter; "
             "prompt-lookup needs none."
         )
+    helper.check_writes()
     same_vocabulary(target, helper)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from playground.engine import Proposal
+from playground.models import READERS
 from playground.trace import InvalidRequest
 from strategies.assistant import same_vocabulary
 from strategies.base import Choice, Context, Strategy
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from playground.models import Loaded
 
 TARGETS = ("Gemma4",)
-ASSISTANTS = ("Gemma4Assistant", "Gemma4UnifiedAssistant")
 WAY_OUT = (
     "choose a Gemma 4 with the drafter made for it, for example story-gemma with story-gemma-assistant, or "
     "another strategy"
@@ -125,12 +125,12 @@ def _check(target: "Loaded", assistant: "Loaded | None") -> None:
     if assistant is None:
         raise InvalidRequest(f"The strategy mtp-drafter needs an assistant model: {WAY_OUT}.")
     theirs, ours = type(assistant.model).__name__, type(target.model).__name__
-    if not theirs.startswith(ASSISTANTS):
+    if not theirs.startswith(READERS):
         raise InvalidRequest(
             f"{assistant.name} is a {theirs}, which does not read a target's keys and values; mtp-drafter needs a "
             f"Gemma4AssistantForCausalLM: {WAY_OUT}."
         )
-    if not ours.startswith(TARGETS) or ours.startswith(ASSISTANTS):
+    if not ours.startswith(TARGETS) or ours.startswith(READERS):
         raise InvalidRequest(
             f"{target.name} is a {ours}, and {assistant.name} reads the keys and values of a Gemma 4: {WAY_OUT}."
         )
@@ -166,7 +166,8 @@ STRATEGY = Strategy(
     about="A tiny model made for one target looks at the keys and values that the target has computed already, and "
     "guesses all K tokens from the position of the last one.",
     wins="Wins like an assistant, without a prompt to read or a cache of its own; only with the target that it was "
-    "made for.",
+    "made for. When sampling, transformers takes its argmax for a random draw: on a tiny pair the pairs of words that "
+    "it wrote were 0.15 to 0.17 from the target's law (total variation), here 0.02 to 0.04, as chance alone.",
     build=SinglePositionDrafter,
     needs_assistant=True,
     settings=(

@@ -165,6 +165,7 @@ def _check(target: "Loaded", assistant: "Loaded | None") -> None:
             "The strategy universal needs an assistant model: choose one, of any tokenizer, for example "
             "smollm2-drafter."
         )
+    assistant.check_writes()
 
 
 STRATEGY = Strategy(

@@ -28,7 +28,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-WORDS = "abc abd xyz Hello the there then and a little girl who liked the park !\"#$ !\"# $%& '() *+, \"#$% &'(" * 2
+WORDS = 'abc abd xyz Hello the there then and a little girl who liked the park !"#$ !"# $%& \'() *+, "#$% &\'(' * 2
 
 
 def word_tokenizer(size: int = 330, end: str = END) -> PreTrainedTokenizerFast:

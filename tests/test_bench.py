@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fakes import pair_for
 
 from playground import bench, cli_bench
 from playground.bench import ALL, Measurement, Task
@@ -17,10 +18,11 @@ from playground.trace import Round as RoundEvent
 from strategies import STRATEGIES
 
 ROW = [
-    "strategy", "kind", "n", "acceptance_rate", "tested_acceptance_rate", "alpha", "tokens_per_pass", "cost_ratio",
+    "strategy", "kind", "n", "acceptance_rate", "tested_acceptance_rate", "alpha", "predicted_acceptance", "tv",
+    "tokens_per_pass", "cost_ratio",
     "tokens_per_second", "measured_speedup", "predicted_speedup", "efficiency", "generate_ratio", "outside_passes",
 ]  # fmt: skip
-WITH_GENERATE = ("plain", "assistant", "prompt-lookup")
+WITH_GENERATE = ("plain", "assistant", "prompt-lookup", "early-exit", "universal")
 
 
 def _prepared(tiny: Loaded, helper: Loaded, strategy: str, prompt: str = "abc abc abc", **values: object) -> Prepared:
@@ -94,8 +96,8 @@ def test_a_strategy_is_compared_with_itself_under_other_settings() -> None:
 
 @pytest.mark.parametrize("k", [1, 3, 5])
 @pytest.mark.parametrize("strategy", WITH_GENERATE)
-def test_generate_is_given_the_same_work(strategy: str, k: int, tiny: Loaded, tiny_helper: Loaded) -> None:
-    prepared = _prepared(tiny, tiny_helper, strategy, k=k)
+def test_generate_is_given_the_same_work(strategy: str, k: int) -> None:
+    prepared = _prepared(*pair_for(strategy), strategy, k=k)
     options = bench._generate_options(prepared)
     assert options is not None
     ours = emitted_ids(e for e in prepared.events() if isinstance(e, RoundEvent))
@@ -150,9 +152,10 @@ def test_a_strategy_that_transformers_lacks_has_no_ratio(tiny: Loaded, tiny_help
     assert bench.generate_ratio(prepared, ours_first=True) is None
 
 
-def test_what_is_outside_the_passes_is_a_share(tiny: Loaded, tiny_helper: Loaded) -> None:
-    lanes = [_prepared(tiny, tiny_helper, name, max_new_tokens=4) for name in STRATEGIES]
-    numbers = bench.measure(lanes)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_is_outside_the_passes_is_a_share(strategy: str) -> None:
+    run = _prepared(*pair_for(strategy), strategy, max_new_tokens=4)
+    numbers = bench.measure([run.plain(), run])
     assert all(0 < (n["outside_passes"] or 0) < 1 for n in numbers)
     assert numbers[0]["measured_speedup"] == 1
 
@@ -192,11 +195,17 @@ def test_the_command_prints_a_row_a_strategy_and_kind(
     assert (printed["settings"]["target"], printed["settings"]["assistant"]) == (target, assistant)
     assert [list(row) for row in rows] == [ROW] * len(rows)
     cells = {(row["strategy"], row["kind"]): row for row in rows}
-    assert set(cells) == {(s, k) for s in STRATEGIES for k in ("copy", "chat", ALL)}
+    refused = printed["settings"]["refused"]
+    assert set(refused) == {"mtp", "mtp-drafter", "eagle"}, "what no tiny Llama can do"
+    assert "no layers for multi-token prediction" in refused["mtp"]
+    assert set(cells) == {(s, k) for s in STRATEGIES if s not in refused for k in ("copy", "chat", ALL)}
     assert [cells["plain", k]["n"] for k in ("copy", "chat", ALL)] == [2, 1, 3]
     for name in WITH_GENERATE:
         assert (cells[name, ALL]["generate_ratio"] is not None) == against
         assert cells[name, ALL]["measured_speedup"] > 0
+
+    assert main([*args, "--strategies", "mtp", "--json"]) == 2
+    assert "no layers for multi-token prediction" in capsys.readouterr().err
 
     assert main([*args, "--strategies", "prompt-lookup", "--kinds", "chat"]) == 0
     out = capsys.readouterr().out

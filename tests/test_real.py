@@ -1,10 +1,12 @@
-"""The embedded target itself, float32: at temperature 0 every strategy writes what `generate` writes alone."""
+"""The bundled models themselves, float32: at temperature 0 every strategy writes what `generate` writes alone."""
+
+from functools import cache
 
 import pytest
 import torch
 
 from playground.models import CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET, Library, Loaded
-from playground.run import prepare
+from playground.presets import PRESETS, Preset, prepare_preset
 from playground.trace import Round, emitted_ids
 from strategies import STRATEGIES
 
@@ -13,7 +15,13 @@ PROMPTS = (
     "Copy this text and correct the spelling: The quik brown fox jumps ovver the lazy dog near the old stone bridge.",
     "Write a Python function that returns the largest number of a list.",
 )
+OPENINGS = (
+    "Once upon a time, in a small village, there lived a",
+    "One sunny day, a little dog named Max couldn't resist",
+    "The old shepherd stood on the hill and looked",
+)
 TOKENS = 40
+RUNS = {(p.strategy, p.target, p.assistant): p for p in PRESETS.values() if p.bundled}
 
 
 @pytest.fixture(scope="module")
@@ -22,27 +30,26 @@ def library() -> Library:
     return Library(dtype="float32")
 
 
-@pytest.fixture(scope="module")
-def expected(library: Library) -> dict[str, tuple[int, ...]]:
+@cache
+def generate(target: Loaded, prompt: str) -> tuple[int, ...]:
     """What the target writes alone, by transformers' own loop."""
-    target = library.load(DEFAULT_TARGET)
-    return {prompt: generate(target, target.prompt_ids(prompt, True)) for prompt in PROMPTS}
-
-
-def generate(target: Loaded, prompt_ids: tuple[int, ...]) -> tuple[int, ...]:
-    ids = torch.tensor([prompt_ids])
+    ids = torch.tensor([target.prompt_ids(prompt, True)])
     out = target.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS, do_sample=False)
     return tuple(out[0, ids.shape[1] :].tolist())
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-def test_greedy_text_is_that_of_generate(
-    strategy: str, prompt: str, library: Library, expected: dict[str, tuple[int, ...]]
-) -> None:
-    run = prepare(library, prompt, strategy_name=strategy, max_new_tokens=TOKENS)
-    rounds = [e for e in run.events() if isinstance(e, Round)]
-    assert emitted_ids(rounds) == expected[prompt]
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("run", RUNS.values(), ids=["-".join(filter(None, key)) for key in RUNS])
+def test_greedy_text_is_that_of_generate(run: Preset, number: int, library: Library) -> None:
+    prompt = (PROMPTS if run.target == DEFAULT_TARGET else OPENINGS)[number]
+    greedy = prepare_preset(library, run, prompt, max_new_tokens=TOKENS, temperature=0.0, verifier="exact",
+                            verifier_settings={})  # fmt: skip
+    rounds = [e for e in greedy.events() if isinstance(e, Round)]
+    assert emitted_ids(rounds) == generate(library.load(run.target), prompt)
+
+
+def test_every_strategy_has_a_bundled_preset() -> None:
+    assert {p.strategy for p in PRESETS.values() if p.bundled} == {name for name, s in STRATEGIES.items() if s.drafts}
 
 
 def test_the_default_pair_is_as_the_catalogue_says(library: Library) -> None:

@@ -89,7 +89,7 @@ def test_every_strategy_file_is_registered_under_its_own_name() -> None:
     own = {path.stem: import_module(f"strategies.{path.stem}").STRATEGY for path in files}
     assert {s.name for s in own.values()} == set(STRATEGIES)
     assert all(STRATEGIES[s.name] is s for s in own.values())
-    assert all(stem.replace("_", "-") == s.name for stem, s in own.items())
+    assert all(stem.replace("_", "-") == s.name.replace("+", "-") for stem, s in own.items())
 
 
 def test_every_setting_of_a_strategy_accepts_its_own_default() -> None:
