@@ -160,7 +160,7 @@ def _variant(label: str, k: int) -> Variant:
     its = {c.name: settings.pop(c.name) for c in verifier(rule).settings if c.name in settings}
     way = strategy(name)
     way.settled(settings)
-    settle_verifier(rule, its, way)
+    settle_verifier(rule, its, way, settings)
     return Variant(label, name, own_k, settings, rule, its)  # type: ignore[arg-type]  # Request checks k
 
 

@@ -88,7 +88,7 @@ def prepare(
     settled = chosen.settled(settings or {})
     if not prompt.strip():
         raise InvalidRequest("The prompt is empty: type something to continue.")
-    rule = settle_verifier(verifier, verifier_settings or {}, chosen)
+    rule = settle_verifier(verifier, verifier_settings or {}, chosen, settings or {})
     assistant_name = (assistant or usual_assistant(target, strategy_name)) if chosen.needs_assistant else None
     # A request with a stand-in prompt: every other value is checked before anything is loaded.
     draft = Request(
@@ -122,17 +122,21 @@ def prepare(
     return prepared
 
 
-def settle_verifier(name: str, values: Mapping[str, object], chosen: Strategy) -> tuple[tuple[str, Setting], ...]:
+def settle_verifier(
+    name: str, values: Mapping[str, object], chosen: Strategy, settings: Mapping[str, object]
+) -> tuple[tuple[str, Setting], ...]:
     """The settings of the verifier of that name, checked, defaults filled in.
 
     Raises:
-        InvalidRequest: no such verifier, a bad setting, or it mixes q in and the strategy's drafts never have one.
+        InvalidRequest: no such verifier, a bad setting, or it mixes q in and the strategy's drafts have none under
+            these `settings`.
     """
     settled = verifier_settings(name, values)
-    if VERIFIERS[name].mixes and chosen.drafts and not chosen.has_q:
+    if VERIFIERS[name].mixes and chosen.drafts and not chosen.gives_q(settings):
+        way_out = "" if chosen.q_when is None else f"set {chosen.q_when[0]} to {chosen.q_when[1]!r}, "
         raise InvalidRequest(
-            f"verifier is {name!r}, which mixes the drafter's probabilities in, and {chosen.name} has none: choose a "
-            "strategy with a drafting model, such as assistant, or another verifier."
+            f"verifier is {name!r}, which mixes the drafter's probabilities in, and {chosen.name} has none here: "
+            f"{way_out}choose a strategy with a drafting model, such as assistant, or another verifier."
         )
     return settled
 

@@ -163,7 +163,7 @@ STRATEGY = Strategy(
             name="vocabulary",
             label="Draft vocabulary",
             help="Guess among frequent tokens and those of the text so far only, where the assistant brings a list: "
-            "its output layer, most of its cost, shrinks (FR-Spec). Lossless, since the target checks over all.",
+            "its output layer, most of its cost, shrinks (FR-Spec). The target checks over all.",
             default="frequent",
             options=(("frequent", "frequent tokens"), ("full", "all tokens")),
         ),

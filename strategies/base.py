@@ -91,7 +91,8 @@ class Context:
 class Strategy:
     """A way to draft. `build` makes the drafter of one run; `check` refuses a pair of models that it
     cannot work with, before anything runs; `follow` gives the target a cache of another kind where one is needed.
-    `has_q`: false where no draft ever comes with a distribution, which some verifiers need."""
+    `has_q`: false where drafts may come without a distribution, which some verifiers need; `q_when` names a
+    setting and the value of it with which they all have one."""
 
     name: str
     title: str
@@ -101,6 +102,7 @@ class Strategy:
     needs_assistant: bool = False
     drafts: bool = True
     has_q: bool = True
+    q_when: tuple[str, str] | None = None
     settings: tuple[Choice, ...] = ()
     check: Callable[["Loaded", "Loaded | None"], None] = field(default=lambda target, assistant: None)
     follow: Callable[["Loaded", Request], "PrefixModel"] = field(default=lambda target, request: target.follow())
@@ -112,6 +114,10 @@ class Strategy:
             InvalidRequest: an unknown name or a bad value.
         """
         return settled(self.name, self.settings, values)
+
+    def gives_q(self, values: Mapping[str, object]) -> bool:
+        """Whether every draft comes with a distribution, under these settings."""
+        return self.has_q or (self.q_when is not None and dict(self.settled(values))[self.q_when[0]] == self.q_when[1])
 
     def check_settings(self, target: "Loaded", values: Sequence[tuple[str, Setting]]) -> None:
         """Refuse what `settled` could not know to be out of range: it depends on the target.

@@ -170,6 +170,8 @@ STRATEGY = Strategy(
     "it wrote were 0.15 to 0.17 from the target's law (total variation), here 0.02 to 0.04, as chance alone.",
     build=SinglePositionDrafter,
     needs_assistant=True,
+    has_q=False,  # its likeliest token owes nothing to chance
+    q_when=("draw", "sample"),
     settings=(
         Choice(
             name="draw",

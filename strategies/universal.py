@@ -178,7 +178,8 @@ STRATEGY = Strategy(
     "since nothing is tokenised again.",
     build=_build,
     needs_assistant=True,
-    has_q=False,  # by default: drafted text has none
+    has_q=False,  # drafted text has none
+    q_when=("method", "intersection"),
     settings=(
         Choice(
             name="method",
