@@ -8,13 +8,15 @@ from playground.trace import InvalidRequest
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 Progress = Callable[[str], None]
+TINY = "float32"  # weights that fit the processor's cache gain nothing from a smaller format, and lose its conversions
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A model of the catalogue. `role` is target, assistant or head; `folder` gives its files, making or fetching them
     if need be; `hub` is its Hub id; `assistants` names the one that suits it, by strategy; `parameters` says how large
-    it is (None: bundled, a few megabytes); `layers` are a target's."""
+    it is (None: bundled, a few megabytes); `layers` are a target's; `dtype` is the format
+    that is faster for it, where that is not the machine's choice."""
 
     name: str
     title: str
@@ -26,6 +28,7 @@ class Entry:
     assistants: Mapping[str, str] = field(default_factory=dict)
     parameters: int | None = None
     layers: int | None = None
+    dtype: str | None = None
 
     @property
     def used_as(self) -> str:
@@ -120,6 +123,7 @@ _BUNDLED = (
             "universal": "smollm2-drafter",
         },
         layers=16,
+        dtype=TINY,
     ),
     Entry(
         name="story-gemma",
@@ -135,6 +139,7 @@ _BUNDLED = (
             "universal": "smollm2-drafter",
         },
         layers=12,
+        dtype=TINY,
     ),
     Entry(
         name="smollm2-drafter",
@@ -160,6 +165,7 @@ _BUNDLED = (
         role="assistant",
         license="Apache-2.0",
         folder=_bundled("story-drafter"),
+        dtype=TINY,
     ),
     Entry(
         name="story-gemma-assistant",
@@ -168,6 +174,7 @@ _BUNDLED = (
         role="assistant",
         license="Apache-2.0",
         folder=_bundled("story-gemma-assistant"),
+        dtype=TINY,
     ),
 )
 

@@ -111,7 +111,7 @@ class Library:
             if name not in self._loaded:
                 if progress is not None:
                     progress(f"Loading {name}")
-                self._loaded[name] = load(name, folder(progress), self.dtype)
+                self._loaded[name] = load(name, folder(progress), self.dtype or _own_dtype(name))
             return self._loaded[name]
 
 
@@ -130,6 +130,10 @@ def find(name: str, role: str | None = None) -> Callable[[Progress | None], Path
         return lambda progress: path
     offered = ", ".join(entry.name for entry in CATALOGUE.values() if role in (None, entry.used_as))
     raise InvalidRequest(f"There is no model {name!r}: choose one of {offered}, or a folder with a config.json.")
+
+
+def _own_dtype(name: str) -> str | None:
+    return CATALOGUE[name].dtype if name in CATALOGUE else None
 
 
 def layer_count(name: str) -> int | None:

@@ -109,7 +109,7 @@ _BUNDLED = (
         target="story-teller",
         strategy="early-exit",
         k=3,
-        settings={"exit_layer": 4},
+        settings={"exit_layer": 2},
         prompts=OPENINGS,
     ),
     Preset(

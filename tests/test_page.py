@@ -11,7 +11,8 @@ from fakes import byte_tokenizer
 from served import endless_pair, served
 
 from playground.metrics import DEFINITIONS
-from playground.models import ASSETS, DEFAULT_ASSISTANT, DEFAULT_TARGET
+from playground.models import ASSETS, CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET
+from playground.presets import PRESETS
 from playground.trace import VERDICTS, Round, Token
 from playground.ui.runs import Runs
 from playground.view import LaneInfo, View, dump
@@ -312,6 +313,32 @@ def test_only_what_applies_to_the_strategy_is_shown(open_page: Visit) -> None:
     page.fill("#sp-temperature input[type=number]", "0.8")
     page.keyboard.press("Tab")
     page.wait_for_selector("#sp-top_k")
+
+
+def test_a_preset_sets_models_strategy_settings_and_prompt_and_says_when_it_wins(open_page: Visit) -> None:
+    page, wanted = open_page.page, PRESETS["early-exit"]
+    page.click("#sp-preset input")
+    page.get_by_role("option", name=wanted.title).click()
+    page.wait_for_function("document.querySelector('#sp-early-exit-exit_layer input[type=range]')?.offsetParent")
+    assert page.input_value("#sp-prompt textarea") == wanted.prompt
+    assert page.input_value("#sp-target input") == CATALOGUE[wanted.target].title
+    assert page.is_checked(f"#sp-strategy input[value={wanted.strategy}]")
+    assert page.input_value("#sp-k input[type=number]") == str(wanted.k)
+    slider = page.locator("#sp-early-exit-exit_layer input[type=range]")
+    assert slider.input_value() == str(wanted.settings["exit_layer"])
+    assert slider.get_attribute("max") == str((CATALOGUE[wanted.target].layers or 0) - 1)
+    assert wanted.when in open_page.text("#sp-preset")
+
+
+def test_with_the_strategy_comes_the_assistant_that_suits_it(open_page: Visit) -> None:
+    page = open_page.page
+    page.click("#sp-preset input")
+    page.get_by_role("option", name=PRESETS["mtp-drafter"].title).click()
+    page.wait_for_function(f"""document.querySelector('#sp-assistant input').value ===
+        {json.dumps(CATALOGUE["story-gemma-assistant"].title)}""")
+    page.check("#sp-strategy input[value=assistant]", force=True)
+    page.wait_for_function(f"""document.querySelector('#sp-assistant input').value ===
+        {json.dumps(CATALOGUE["story-drafter"].title)}""")
 
 
 def test_an_example_fills_the_prompt(open_page: Visit) -> None:
