@@ -33,7 +33,7 @@ MTP_NAMES = {
     "layers.0.hnorm.": "mtp.pre_fc_norm_hidden.",
     "layers.0.eh_proj.": "mtp.fc.",
     "layers.0.mtp_block.": "mtp.layers.0.",
-    "shared_post_norm.": "mtp.norm.",
+    "layers.0.post_norm.": "mtp.norm.",
 }
 
 
@@ -77,7 +77,10 @@ def export(name: str, to: Path) -> int:
         model = model_of(name)
         model.save_pretrained(made)
         GenerationConfig(bos_token_id=END, eos_token_id=END, pad_token_id=END).save_pretrained(made)
-        story_models.stories_tokenizer(training_dir() / "story-tokenizer").save_pretrained(made)
+        tokenizer = story_models.stories_tokenizer(training_dir() / "story-tokenizer")
+        for trace in ("is_local", "local_files_only"):
+            tokenizer.init_kwargs.pop(trace, None)
+        tokenizer.save_pretrained(made)
         weights = Path(made) / "model.safetensors"
         if name == "story-teller":
             save_file({**load_file(weights), **mtp_weights()}, weights, metadata={"format": "pt"})
