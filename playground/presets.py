@@ -120,7 +120,7 @@ _BUNDLED = (
         prompt=_OPENING,
         target="story-teller",
         strategy="mtp",
-        k=3,
+        k=5,
         prompts=OPENINGS,
     ),
     Preset(
@@ -138,8 +138,19 @@ _BUNDLED = (
     Preset(
         name="universal",
         title="Two tokenizers",
-        when="Lets any small model draft for any target; loses what the two tokenizers cut differently, and the time "
-        "to re-encode.",
+        when="Lets any small model draft for any target; loses what the two tokenizers cut differently, and guesses "
+        "well only where both know the matter, as here a story.",
+        prompt=_STORY,
+        assistant="story-drafter",
+        strategy="universal",
+        k=3,
+        kinds=("story",),
+    ),
+    Preset(
+        name="universal-at-a-loss",
+        title="Two tokenizers, at a loss",
+        when="More guesses are kept than in the other direction, and still it is slower: here the drafter costs more "
+        "than half a pass of the tiny target.",
         prompt=_OPENING,
         target="story-teller",
         assistant="smollm2-drafter",

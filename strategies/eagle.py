@@ -91,7 +91,9 @@ class EagleDrafter:
 def _check(target: "Loaded", assistant: "Loaded | None") -> None:
     if assistant is None or not isinstance(assistant.model, EagleHead):
         given = "none was chosen" if assistant is None else f"{assistant.name} is none"
-        raise InvalidRequest(f"The strategy eagle needs an assistant that is a drafting head, and {given}: choose smollm2-eagle.")
+        raise InvalidRequest(
+            f"The strategy eagle needs an assistant that is a drafting head, and {given}: choose smollm2-eagle."
+        )
     kind, width, needed = (
         target.model.config.model_type,
         target.model.config.get_text_config().hidden_size,

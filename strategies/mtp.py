@@ -5,6 +5,7 @@ transformers' guide: multi-token prediction, `use_mtp`. DeepSeek-V3 (arXiv 2412.
 checkpoints of one layer.
 """
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class MtpDrafter:
     """
 
     def __init__(self, context: Context) -> None:
+        self._target = context.target  # whose layers these are, and whose clock of passes
         self._layers = prediction_layers(context.target.model, context.target.name)
         self._law, self._draw = context.law, context.draw
         self._depth = min(context.request.k, self._layers.num_mtp_layers)
@@ -83,7 +85,7 @@ class MtpDrafter:
                 self._rows[layer] = end
             else:
                 hidden = self._read(layer, text[-1:], len(text) - 1, hidden[-1:])
-            scores = self._law.scores(self._layers._project_to_logits(hidden[-1:]).float().cpu(), text)
+            scores = self._law.scores(self._logits(hidden[-1:]), text)
             q = self._law.probabilities(scores)
             text.append(self._draw(q[0], len(text)))
             all_scores.append(scores)
@@ -113,10 +115,18 @@ class MtpDrafter:
 
     def _read(self, layer: int, tokens: Sequence[int], position: int, hidden: Tensor) -> Tensor:
         """What `layer` makes, [n, H], of the `tokens` [n] from `position` on and of `hidden` [n, H]."""
+        begin = time.perf_counter()
         ids = torch.tensor([list(tokens)], device=hidden.device)
         positions = torch.arange(position, position + ids.shape[1], device=hidden.device)[None]
         out: Tensor = self._layers.forward_layer(layer, hidden[None], positions, self._cache, input_ids=ids)
+        self._target.pass_seconds += time.perf_counter() - begin
         return out[0]
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        begin = time.perf_counter()
+        on_host: Tensor = self._layers._project_to_logits(hidden).float().cpu()
+        self._target.pass_seconds += time.perf_counter() - begin
+        return on_host
 
 
 def _check(target: "Loaded", assistant: "Loaded | None") -> None:

@@ -6,6 +6,7 @@ hidden state, first the target's and then its own, and looks at what the target 
 has no prompt to read and no cache.
 """
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ class SinglePositionDrafter:
     def __init__(self, context: Context) -> None:
         assert context.assistant is not None, "checked before"
         self._target = context.target
-        self._model = context.assistant.model
+        self._reader, self._model = context.assistant, context.assistant.model
         self._embed = context.target.model.get_input_embeddings()
         self._sources = _sources(_text_config(context.target.model))
         self._law, self._draw = context.law, context.draw
@@ -67,6 +68,7 @@ class SinglePositionDrafter:
         all_scores: list[Tensor] = []
         all_q: list[Tensor] = []
         for _ in range(k):
+            begin = time.perf_counter()
             last = self._embed(torch.tensor([text[-1:]], device=hidden.device))
             out = self._model(
                 inputs_embeds=torch.cat([last, hidden], dim=-1),
@@ -74,8 +76,9 @@ class SinglePositionDrafter:
                 shared_kv_states=shared,
                 use_cache=False,
             )
-            hidden = out.last_hidden_state
-            scores = self._law.scores(self._fit(out.logits[0].float().cpu()), text)
+            hidden, logits = out.last_hidden_state, out.logits[0].float().cpu()
+            self._reader.pass_seconds += time.perf_counter() - begin
+            scores = self._law.scores(self._fit(logits), text)
             if self._sampled:
                 q = self._law.probabilities(scores)
                 text.append(self._draw(q[0], len(text)))
