@@ -159,6 +159,16 @@ _BUNDLED = (
         prompts=OPENINGS,
     ),
     Preset(
+        name="eagle",
+        title="EAGLE head",
+        when="Wins since it sees what the target was thinking and costs a twentieth of a pass; its second and third "
+        "guesses, made from its own first, are much worse.",
+        prompt=_STORY,
+        assistant="smollm2-eagle",
+        strategy="eagle",
+        k=3,
+    ),
+    Preset(
         name="ensemble",
         title="Static ensemble (lossy)",
         when="Keeps more guesses by asking target and assistant together; what is written is no longer the target's "

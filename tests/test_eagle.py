@@ -100,7 +100,7 @@ def test_a_row_of_the_cache_is_that_of_a_chain_in_training() -> None:
 def test_other_targets_and_other_assistants_are_refused_by_name() -> None:
     check = STRATEGIES["eagle"].check
     target, head = pair_for("eagle")
-    with pytest.raises(InvalidRequest, match="needs an assistant that is a drafting head, and none was chosen: choose smollm2-eagle"):
+    with pytest.raises(InvalidRequest, match="needs an assistant .* and none was chosen: choose smollm2-eagle"):
         check(target, None)
     with pytest.raises(InvalidRequest, match="tiny is none: choose smollm2-eagle"):
         check(target, tiny_loaded())

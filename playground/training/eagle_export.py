@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoTokenizer
 
-from playground.eagle_head import EagleHead, head_config, save_head
+from playground.eagle_head import WEIGHTS, EagleHead, head_config, save_head
 from playground.embedded import embedded_target
 from playground.models import ASSETS, DRAFT_VOCABULARY
 from playground.training.eagle_train import NAME, draft_vocabulary
@@ -30,6 +30,9 @@ def export(checkpoint: Path, target_config: Any, tokenizer: Any, vocabulary: lis
     head.load_state_dict(torch.load(checkpoint, weights_only=True)["model"])
     head = head.to(torch.bfloat16)
     save_head(head, folder)
+    (folder / WEIGHTS).chmod(0o644)
+    for trace in ("is_local", "local_files_only"):
+        tokenizer.init_kwargs.pop(trace, None)
     (folder / DRAFT_VOCABULARY).write_text(json.dumps(sorted(vocabulary)), encoding="utf-8")
     with tempfile.TemporaryDirectory() as made:
         tokenizer.save_pretrained(made)
