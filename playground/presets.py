@@ -166,7 +166,7 @@ _BUNDLED = (
         prompt=_STORY,
         assistant="smollm2-eagle",
         strategy="eagle",
-        k=3,
+        k=2,
     ),
     Preset(
         name="ensemble",
