@@ -92,7 +92,8 @@ def _check(target: "Loaded", assistant: "Loaded | None") -> None:
     if assistant is None or not isinstance(assistant.model, EagleHead):
         given = "none was chosen" if assistant is None else f"{assistant.name} is none"
         raise InvalidRequest(
-            f"The strategy eagle needs an assistant that is a drafting head, and {given}: choose smollm2-eagle."
+            f"The strategy eagle needs an assistant that is a drafting head, and {given}: choose smollm2-eagle, "
+            "with the target smollm2-135m-instruct that it was trained on."
         )
     kind, width, needed = (
         target.model.config.model_type,

@@ -212,12 +212,12 @@ class LiveView {
     const { tokens, parted } = agreement;
     if (!parted) return sameTexts(tokens, written, this.law.greedy ? "at temperature 0" : "with shared noise");
     const [plain, ours] = parted.texts.map(namedText);
+    const where = `The lanes part at token ${parted.index}: plain wrote “${plain}”, the other “${ours}”. `;
+    // The noise decides between any two tokens: how far the logits are apart says nothing of how near the draw was.
+    if (!this.law.greedy) return `${where}Both drew with the same noise: ${dtype} rounding moved one of them across.`;
     const gap = Math.min(...parted.margins.filter((m) => m !== null));
     const apart = gap === 0 ? "exactly equal there" : `${Number.isFinite(gap) ? gap.toPrecision(2) : "?"} apart there`;
-    return (
-      `The lanes part at token ${parted.index}: plain wrote “${plain}”, the other “${ours}”. The target's two best ` +
-      `logits are ${apart}${this.law.greedy ? cause(gap, dtype) : "; with shared noise only rounding tells them apart."}`
-    );
+    return `${where}The target's two best logits are ${apart}${cause(gap, dtype)}`;
   }
 
   lossyConclusion(parted) {
