@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,9 @@ from served import endless_pair, served
 from playground.metrics import DEFINITIONS
 from playground.models import ASSETS, CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET
 from playground.presets import PRESETS
+from playground.race import race
 from playground.trace import VERDICTS, Round, Token
+from playground.ui import runs as runs_module
 from playground.ui.runs import Runs
 from playground.view import LaneInfo, View, dump
 
@@ -271,20 +274,21 @@ def test_refused_tokens_can_be_hidden_and_arrows_pass_them_by(open_page: Visit) 
         assert open_page.text(".sp-card-verdict") not in ("rejected", "discarded")
 
 
-def test_stop_ends_the_run_and_keeps_what_was_written(open_page: Visit) -> None:
+def slowly(events: Iterator[Any]) -> Iterator[Any]:
+    """The events, a hundredth of a second apart."""
+    for event in events:
+        time.sleep(0.01)
+        yield event
+
+
+def test_stop_ends_the_run_and_keeps_what_was_written(open_page: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A run that lasts: on a busy machine 400 tokens of a tiny model are written before a press arrives.
+    monkeypatch.setattr(runs_module, "race", lambda lanes: slowly(race(lanes)))
     open_page.page.fill("#sp-max_new_tokens input[type=number]", "400")
     open_page.page.click("#sp-run")
     assert open_page.page.is_disabled("#sp-run")
-    # Pressed by the page itself: a busy machine may be done before a press from here arrives.
-    open_page.page.evaluate(
-        """(first) => new Promise(done => { const look = setInterval(() => {
-            if (!document.querySelector(first)) return;
-            clearInterval(look);
-            document.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }));
-            done();
-        }, 2); })""",
-        f"{SPECULATING} .sp-text .t",
-    )
+    open_page.page.wait_for_selector(f"{SPECULATING} .sp-text .t", timeout=60_000)
+    open_page.page.keyboard.press("Escape")
     open_page.wait()
     assert "you stopped it" in open_page.text(f"{SPECULATING} .sp-end")
     assert open_page.page.locator(f"{SPECULATING} .sp-text .t").count() > 0
