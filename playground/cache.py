@@ -218,6 +218,33 @@ class PrefixModel:
         self._reset()
 
 
+class HiddenRows:
+    """The last hidden states of a target's tokens, for a drafter that reads them: row i is that of position i."""
+
+    def __init__(self, target: PrefixModel) -> None:
+        self.known = 0  # how many rows there are
+        self._buffer: Tensor | None = None  # [room, H]
+        target.watch(self._see)
+
+    def _see(self, start: int, hidden: Tensor) -> None:
+        end = start + len(hidden)
+        if self._buffer is None or end > len(self._buffer):
+            old = hidden[:0] if self._buffer is None else self._buffer[:start]
+            self._buffer = hidden.new_empty((max(256, 2 * end), hidden.shape[-1]))
+            self._buffer[: len(old)] = old
+        self._buffer[start:end] = hidden
+        self.known = end
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        """Those of the positions `rows`, [n, H]."""
+        assert self._buffer is not None, "the target has read something"
+        return self._buffer[rows]
+
+    def release(self) -> None:
+        """Free them."""
+        self.known, self._buffer = 0, None
+
+
 def context_of(model: Any) -> int | None:
     """The most tokens that a model can read; None: its configuration names no limit."""
     limit = getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)

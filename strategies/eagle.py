@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from playground.cache import HiddenRows
 from playground.eagle_head import EagleHead, HeadModel
 from playground.engine import Proposal
 from playground.trace import InvalidRequest
@@ -36,23 +37,12 @@ class EagleDrafter:
         self._weight = weight if self._scored is None else weight[self._scored.to(weight.device)]
         self._mute = set(frequent or range(len(weight))) <= set(context.request.banned_ids)
         self._text: list[int] = []  # what the rows were made of
-        self._hidden = weight[:0]  # [room, H], of the target
-        self._known = 0  # how many rows of it are real
+        self._hidden = HiddenRows(context.target)
         self._state = weight[:0]  # [1, H]: what the head made of the last token that it read
-        context.target.watch(self._see)
-
-    def _see(self, start: int, hidden: Tensor) -> None:
-        end = start + len(hidden)
-        if end > len(self._hidden):
-            old = self._hidden[:start]
-            self._hidden = hidden.new_empty((max(256, 2 * end), hidden.shape[-1]))
-            self._hidden[: len(old)] = old
-        self._hidden[start:end] = hidden
-        self._known = end
 
     def prepare(self, ids: Sequence[int]) -> None:
         """Read the prompt but for the row that the first draft begins with."""
-        end = min(self._known, len(ids) - 1) - 1
+        end = min(self._hidden.known, len(ids) - 1) - 1
         if end > 0:
             self._read(ids[1 : end + 1], self._hidden[:end])
             self._text = list(ids)
@@ -60,7 +50,7 @@ class EagleDrafter:
     def propose(self, ids: Sequence[int], k: int) -> Proposal:
         """`k` tokens, with the distribution [k, V] that each was drawn from; none before the target has read any."""
         end = len(ids) - 1
-        if end < 1 or self._known < end or self._mute:
+        if end < 1 or self._hidden.known < end or self._mute:
             return Proposal()
         same = list(ids[: len(self._text)]) == self._text
         start = min(self._head.rows, end - 1) if same else 0
@@ -74,7 +64,8 @@ class EagleDrafter:
     def release(self) -> None:
         """Free the head's keys and values and the target's hidden states."""
         self._head.release()
-        self._hidden, self._state, self._known, self._text = self._hidden[:0], self._state[:0], 0, []
+        self._hidden.release()
+        self._state, self._text = self._state[:0], []
 
     def _read(self, tokens: Sequence[int], hidden: Tensor) -> Tensor:
         """What the head makes, [n, H], of the next `tokens` and of the hidden states [n, H] before them."""

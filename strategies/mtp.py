@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer, MtpCache
 
-from playground.cache import GrowingLayer, common
+from playground.cache import GrowingLayer, HiddenRows, common
 from playground.engine import Proposal
 from playground.mtp_layers import prediction_layers
 from strategies.base import Context, Strategy
@@ -36,9 +36,7 @@ class MtpDrafter:
         self._law, self._draw = context.law, context.draw
         self._depth = min(context.request.k, self._layers.num_mtp_layers)
         self._reset()
-        self._hidden = torch.zeros(0, self._layers.config.hidden_size)  # [room, H], of the target
-        self._known = 0  # how many rows of it are real
-        context.target.watch(self._see)
+        self._hidden = HiddenRows(context.target)
 
     def _reset(self) -> None:
         self._cache = MtpCache(config=self._layers.config)
@@ -48,18 +46,9 @@ class MtpDrafter:
         self._rows = [0] * self._layers.num_mtp_layers
         self._floor = 0  # a sliding window may have forgotten what lies before
 
-    def _see(self, start: int, hidden: Tensor) -> None:
-        end = start + len(hidden)
-        if end > len(self._hidden):
-            old = self._hidden[:start]
-            self._hidden = hidden.new_empty((max(256, 2 * end), hidden.shape[-1]))
-            self._hidden[: len(old)] = old
-        self._hidden[start:end] = hidden
-        self._known = end
-
     def prepare(self, ids: Sequence[int]) -> None:
         """Read the prompt, but for the rows that the first draft's tokens are needed for."""
-        end = min(self._known, len(ids) - 1) - self._depth
+        end = min(self._hidden.known, len(ids) - 1) - self._depth
         if end > 0:
             hidden = self._hidden[:end]
             for layer in range(self._depth):
@@ -69,7 +58,7 @@ class MtpDrafter:
 
     def propose(self, ids: Sequence[int], k: int) -> Proposal:
         """`k` tokens, with the distribution [k, V] that each was drawn from; none before the target has read any."""
-        end = min(self._known, len(ids) - 1)
+        end = min(self._hidden.known, len(ids) - 1)
         if end < 1:
             return Proposal()
         depth = min(k, len(self._rows))
@@ -96,7 +85,7 @@ class MtpDrafter:
     def release(self) -> None:
         """Free the layers' cache and the target's hidden states."""
         self._reset()
-        self._hidden, self._known = self._hidden[:0].clone(), 0
+        self._hidden.release()
 
     def _take_back(self, ids: Sequence[int], depth: int, most: int) -> int:
         """Crop the first `depth` layers to the rows, `most` at most, that hold for `ids` in all of them; how many

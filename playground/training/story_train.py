@@ -125,7 +125,7 @@ class Run:
         last is labels."""
         schedule = Schedule(minutes, decay_share=0.5)
         bar = tqdm(total=minutes, unit="min", initial=round(self.spent, 2))
-        smooth, saved, seen = math.nan, time.monotonic(), 0
+        smooth, saved = math.nan, time.monotonic()
         while self.spent < minutes:
             begin = time.process_time()
             value = self.update(partial(loss, batch := next(batches)), schedule.factor(self.spent))
@@ -135,7 +135,6 @@ class Run:
             self.tokens += count
             smooth = value if math.isnan(smooth) else 0.98 * smooth + 0.02 * value
             bar.update(spent)
-            seen += 1
             if self.step % 25 == 0:
                 bar.write(
                     f"step {self.step} loss {smooth:.4f} tokens {self.tokens} {count / spent / 60:.0f} tok/s "
