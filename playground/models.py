@@ -17,6 +17,7 @@ from playground import memory
 from playground.cache import PrefixModel, context_of
 from playground.catalogue import ASSETS, CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET, Entry, Progress
 from playground.eagle_head import EagleHead, HeadModel, is_head, load_head
+from playground.fused import fused
 from playground.trace import InvalidRequest
 
 __all__ = [
@@ -79,7 +80,7 @@ class Loaded:
         """A fresh cache over the shared weights, for one run."""
         if isinstance(self.model, EagleHead):
             return HeadModel(self.model, self.name, self.draft_vocabulary)
-        return PrefixModel(self.model, self.name, self.draft_vocabulary)
+        return PrefixModel(fused(self.model), self.name, self.draft_vocabulary)
 
     def prompt_ids(self, prompt: str, chat: bool) -> tuple[int, ...]:
         """The prompt as the model reads it: in its chat template where it has one and `chat` is on,

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from transformers.cache_utils import MtpCache
 from transformers.modeling_layers import MtpModel
 
+from playground.fused import fused
 from playground.trace import InvalidRequest
 
 WITH_LAYERS = (
@@ -55,4 +56,4 @@ def _load(model: Any, name: str) -> MtpModel:
             f"The prediction layers of {name} keep a {stuck[0]}, which cannot go back over rejected tokens: "
             f"{WITH_LAYERS}."
         )
-    return layers.eval()
+    return fused(layers.eval())

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from playground.engine import Proposal
+from playground.fused import fused
 from playground.split import SplitModel, last_exit
 from playground.trace import Request
 from strategies.base import Choice, Context, Strategy
@@ -46,7 +47,7 @@ def _check(target: "Loaded", assistant: "Loaded | None") -> None:
 
 
 def _follow(target: "Loaded", request: Request) -> SplitModel:
-    return SplitModel(target.model, int(request.setting("exit_layer", 1)), target.name)
+    return SplitModel(fused(target.model), int(request.setting("exit_layer", 1)), target.name)
 
 
 STRATEGY = Strategy(

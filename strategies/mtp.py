@@ -15,6 +15,7 @@ from transformers.cache_utils import DynamicLayer, MtpCache
 
 from playground.cache import GrowingLayer, HiddenRows, common
 from playground.engine import Proposal
+from playground.fused import fused
 from playground.mtp_layers import prediction_layers
 from strategies.base import Context, Strategy
 
@@ -119,7 +120,7 @@ class MtpDrafter:
 
 
 def _check(target: "Loaded", assistant: "Loaded | None") -> None:
-    prediction_layers(target.model, target.name)
+    prediction_layers(fused(target.model), target.name)
 
 
 STRATEGY = Strategy(

@@ -1,6 +1,7 @@
 """Train the drafting head on what `eagle_data` extracted.
 
     python -m playground.training.eagle_train --minutes 60 --corpus FILE.jsonl.gz
+    python -m playground.training.eagle_train --start assets/models/smollm2-eagle ...  (goes on from a finished head)
     python -m playground.training.eagle_train --evaluate
 
 The head is unrolled over three tokens on its own outputs, as it is when it drafts (HASS, arXiv 2408.15766; EAGLE-3,
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +28,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from playground.eagle_head import EagleHead, Rotary, head_config, rotary_table
+from playground.eagle_head import EagleHead, Rotary, head_config, load_head, rotary_table
+from playground.models import DRAFT_VOCABULARY
 from playground.training import eagle_data
 from playground.training.eagle_data import Extract
 from playground.training.sample import load_target
@@ -289,6 +292,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60, help="processor time in all")
     parser.add_argument("--corpus", type=Path, help="counted for the draft vocabulary (JSON lines, gzip)")
+    parser.add_argument("--start", type=Path, help="a head (folder) to go on from, with its draft vocabulary")
     parser.add_argument("--evaluate", action="store_true", help="only say how it does on held-out texts")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--matrix-rate", type=float, default=1e-3)
@@ -299,15 +303,23 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     target, tokenizer = load_target()
+    checkpoint = training_dir() / "runs" / NAME / "checkpoint.pt"
+    if args.start and not checkpoint.exists():
+        checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(args.start / DRAFT_VOCABULARY, checkpoint.parent)
     vocabulary = draft_vocabulary(args.corpus, tokenizer)
     teacher, place = teacher_of(target, vocabulary), places(vocabulary, target.config.vocab_size)
     pool = Pool(place)
     if not pool.rescan():
         raise SystemExit("there is nothing to learn from yet: run `python -m playground.training.eagle_data` first")
-    fresh = not (training_dir() / "runs" / NAME / "checkpoint.pt").exists()
-    head = new_head(target, teacher, pool.rescan()[:48]) if fresh else EagleHead(head_config(target.config))
+    if checkpoint.exists():
+        head = EagleHead(head_config(target.config))
+    elif args.start:
+        head = load_head(str(args.start), args.start, torch.float32).requires_grad_(True).train()
+    else:
+        head = new_head(target, teacher, pool.rescan()[:48])
     del target
-    run = Run(training_dir() / "runs" / NAME, head, (args.matrix_rate, args.rate))
+    run = Run(checkpoint.parent, head, (args.matrix_rate, args.rate))
     pool.seed = run.step
     if not args.evaluate:
         run.train(
