@@ -94,7 +94,7 @@ def _joined_parts(module: nn.Module, names: Sequence[str]) -> dict[str, nn.Modul
     if len(linear) < len(names) or not _alike(linear):
         return {}
     product = _Product(linear)
-    later = {
+    later: dict[str, nn.Module] = {
         name: Later(one, product, place, last=place == len(linear) - 2)
         for place, (name, one) in enumerate(zip(names[1:], linear[1:], strict=True))
     }
@@ -117,7 +117,7 @@ def _hooked(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks or hasattr(module, "_hf_hook"))
 
 
-def _together(tensors: Sequence[nn.Parameter]) -> Tensor:
+def _together(tensors: Sequence[Tensor]) -> Tensor:
     """One tensor of all rows; the parameters become parts of it."""
     whole = torch.cat([t.detach() for t in tensors])
     for tensor, part in zip(tensors, whole.split([len(t) for t in tensors]), strict=True):

@@ -16,6 +16,7 @@ from playwright.sync_api import sync_playwright
 
 from playground.machine import use_threads
 from playground.metrics import Tally
+from playground.model_thread import in_model_thread
 from playground.models import DEFAULT_ASSISTANT, DEFAULT_TARGET, Library
 from playground.race import race
 from playground.trace import Round
@@ -28,6 +29,10 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 def bare(library: Library, form: Form) -> list[float]:
     """Tokens per second of both lanes, nobody looking."""
+    return in_model_thread(lambda: _decode(library, form))
+
+
+def _decode(library: Library, form: Form) -> list[float]:
     prepared = form.prepare(library)
     tallies = [Tally(), Tally()]
     for lane, event in race([prepared.plain().events(), prepared.events()]):
@@ -39,7 +44,7 @@ def bare(library: Library, form: Form) -> list[float]:
 def attached(page: Any, runs: Runs) -> list[float]:
     """The same run, watched in a browser."""
     page.click("#sp-run")
-    page.wait_for_function("!window.playground.running && window.playground.next > 0", timeout=300_000)
+    page.wait_for_function("!window.playground.running && window.playground.next > 0", timeout=300_000, polling=1000)
     messages = [json.loads(text) for text in runs.backfill(page.evaluate("window.playground.run"), 0)]
     assert messages[-1].get("done"), messages[-1]
     return [tokens / seconds for seconds, tokens in messages[-1]["clocks"]]
@@ -55,7 +60,7 @@ def main() -> None:
     parser.add_argument("--strategy", default="assistant")
     parser.add_argument("--tokens", type=int, default=96)
     args = parser.parse_args()
-    use_threads(args.threads)
+    in_model_thread(lambda: use_threads(args.threads))
     library = Library()
     runs = Runs(library)
     form = Form(

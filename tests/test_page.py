@@ -1,15 +1,14 @@
 """The page in headless Chromium, on tiny models: what a person sees and does."""
 
 import json
-import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from browsing import Visit, needs_chromium, visit
 from fakes import byte_tokenizer
-from served import endless_pair, served
+from served import served
 
 from playground.metrics import DEFINITIONS
 from playground.models import ASSETS, CATALOGUE, DEFAULT_ASSISTANT, DEFAULT_TARGET
@@ -20,70 +19,8 @@ from playground.ui import runs as runs_module
 from playground.ui.runs import Runs
 from playground.view import LaneInfo, View, dump
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-).split()
-DONE = "window.playground && !window.playground.running && window.playground.next > 0"
+pytestmark = needs_chromium
 SPECULATING = ".sp-lane:last-child"
-
-
-@dataclass
-class Visit:
-    """An open page, what it asked for and what it complained about."""
-
-    page: Any
-    url: str
-    runs: Runs
-    complaints: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
-
-    def run(self) -> None:
-        self.page.click("#sp-run")
-        self.wait()
-
-    def wait(self) -> None:
-        self.page.wait_for_function(DONE, timeout=60_000)
-
-    def text(self, selector: str) -> str:
-        return str(self.page.inner_text(selector))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Runs]]:
-    with served(endless_pair(tmp_path_factory.mktemp("pair"))) as address:
-        yield address
-
-
-def visit(browser: Any, address: tuple[str, Runs], width: int = 1280, height: int = 720, query: str = "") -> Visit:
-    page = browser.new_page(viewport={"width": width, "height": height})
-    one = Visit(page, *address)
-    page.on("console", lambda m: one.complaints.append(m.text) if m.type == "error" else None)
-    page.on("pageerror", lambda error: one.complaints.append(str(error)))
-    page.on("request", lambda request: one.hosts.add(request.url.split("/")[2]) if "//" in request.url[:9] else None)
-    page.goto(address[0] + query)
-    page.wait_for_selector(".sp-ready", timeout=60_000)
-    return one
-
-
-@pytest.fixture
-def open_page(browser: Any, address: tuple[str, Runs]) -> Iterator[Visit]:
-    one = visit(browser, address)
-    yield one
-    one.page.close()
-    assert one.complaints == []
-    assert one.hosts == {address[0].split("/")[2]}  # nothing comes from anywhere else
 
 
 def test_a_run_shows_both_lanes_with_the_same_text_and_says_why_it_ended(open_page: Visit) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fakes import folders_for
 from gradio_client import Client
 from served import Folders, endless_pair, served
 
+from playground.model_thread import in_model_thread
 from playground.models import Library
 from playground.trace import InvalidRequest
 from playground.ui import runs as runs_module
@@ -239,16 +241,28 @@ def test_a_client_that_cancels_leaves_no_run_behind(folders: Folders) -> None:
         assert not [t for t in threading.enumerate() if t.name == "run"]
 
 
-def test_a_worker_decodes_on_as_many_threads_as_were_chosen(
-    folders: Folders, library: Library, monkeypatch: Any
-) -> None:
-    """OpenMP counts per thread; a new thread that is not told takes every core."""
-    import torch
+def test_every_run_decodes_in_the_one_model_thread(folders: Folders, library: Library) -> None:
+    """Each thread that starts a parallel region has an OpenMP pool of its own, and two make all passes slower."""
+    seen: list[tuple[str, int]] = []
 
-    told: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", told.append)
-    messages(Runs(library), form(folders, max_new_tokens=2))
-    assert told == [torch.get_num_threads()]
+    def note() -> None:
+        seen.append((threading.current_thread().name, torch.get_num_threads()))
+
+    runs = Runs(library, before=note)
+    for name in ("a", "b"):
+        messages(runs, form(folders, max_new_tokens=2), name)
+    assert seen == [("models", torch.get_num_threads())] * 2
+
+
+def test_the_model_thread_hands_back_what_its_work_gives_or_raises() -> None:
+    assert in_model_thread(lambda: in_model_thread(lambda: 3)) == 3
+    with pytest.raises(InvalidRequest, match="no"):
+        in_model_thread(refuse)
+    assert in_model_thread(lambda: 4) == 4
+
+
+def refuse() -> None:
+    raise InvalidRequest("no")
 
 
 def test_the_idle_page_leaves_the_processor_alone(folders: Folders) -> None:

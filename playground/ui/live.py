@@ -12,7 +12,7 @@ from playground.models import ASSETS
 from playground.plots import skeletons
 
 SCRIPTS = ASSETS / "scripts"
-MODULES = ("text.js", "lane.js", "card.js", "charts.js", "live.js")  # each after what it imports
+MODULES = ("words.js", "text.js", "lane.js", "card.js", "charts.js", "live.js")  # each after what it imports
 VENDOR = ASSETS / "vendor"
 PLOTLY = VENDOR / "plotly" / "plotly-basic.min.js"
 

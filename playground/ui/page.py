@@ -11,14 +11,17 @@ import gradio as gr
 from playground.html import heading
 from playground.models import ASSETS, Library
 from playground.trace import InvalidRequest
+from playground.ui import code, compare, lessons, prove, reckon, share
 from playground.ui.controls import Controls, controls
 from playground.ui.form import Form
 from playground.ui.live import live_component, serve_files
+from playground.ui.parts import Page
 from playground.ui.presets import apply_presets, preset_control
 from playground.ui.runs import Runs
 from playground.ui.theme import CSS_PATHS, theme
 from playground.ui.warmup import WarmUp
 from playground.view import dump
+from playground.words import ENGLISH, languages
 
 EXAMPLES = ASSETS / "prompts" / "examples.json"
 QUEUE_PAUSE = 0.02  # seconds
@@ -57,16 +60,48 @@ def build(
             picked = preset_control()
             chosen = controls(start)
         with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
-            _main(runs, warm_up, chosen, picked, start, offered)
+            _main(library, runs, warm_up, chosen, picked, start, offered)
     # Left to itself the queue wakes a thousand times a second, each time in the way of whoever decodes.
     demo._queue.sleep_when_free = QUEUE_PAUSE
     return demo
 
 
 def _main(
-    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example]
+    library: Library,
+    runs: Runs,
+    warm_up: WarmUp,
+    chosen: Controls,
+    picked: gr.Dropdown,
+    start: Form,
+    offered: list[Example],
 ) -> None:
-    gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
+    with gr.Row(elem_id="sp-head"):
+        gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
+        language = gr.Dropdown(
+            [(name, code) for code, name in languages().items()], value=ENGLISH, label="Language", show_label=False,
+            container=False, filterable=False, min_width=90, scale=0, elem_id="sp-language",
+        )  # fmt: skip
+    lessons_place = gr.Column(elem_id="sp-lessons-place")
+    with gr.Tabs(selected="run", elem_id="sp-tabs") as tabs:
+        with gr.Tab("Run", id="run", elem_id="sp-tab-run"):
+            prompt, baseline = _run_tab(runs, warm_up, chosen, picked, start, offered)
+            page = Page(library, runs, chosen, prompt, baseline, language, tabs)
+            code.build(page)
+        for name, title, part in (
+            ("compare", "Compare", compare),
+            ("reckon", "Reckon", reckon),
+            ("prove", "Prove it", prove),
+        ):
+            with gr.Tab(title, id=name, elem_id=f"sp-tab-{name}"):
+                part.build(page)
+    with lessons_place:
+        lessons.build(page)
+    share.build(page)
+
+
+def _run_tab(
+    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example]
+) -> tuple[gr.Textbox, gr.Checkbox]:
     with gr.Row(elem_id="sp-ask", equal_height=True):
         prompt = gr.Textbox(
             start.prompt, label="Prompt", lines=3, max_lines=3, show_label=False, container=False, scale=1,
@@ -90,6 +125,7 @@ def _main(
     hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
     _connect(runs, chosen, prompt, baseline, run, stop, view)
     apply_presets(picked, prompt, chosen)
+    return prompt, baseline
 
 
 def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:

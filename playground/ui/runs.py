@@ -5,7 +5,6 @@ them only waits. Knows no widget.
 """
 
 import logging
-import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -15,8 +14,7 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
-import torch
-
+from playground.model_thread import in_model_thread
 from playground.models import Library
 from playground.race import race
 from playground.run import Prepared
@@ -28,7 +26,6 @@ from playground.view import LaneInfo, View, dump
 from strategies import strategy
 
 MESSAGE_SECONDS = 0.1
-SWITCH_SECONDS = 0.0005
 BUDGET_SECONDS = 300.0
 KEPT_RUNS = 32
 LONGEST_ID = 64
@@ -147,12 +144,7 @@ class Runs:
             if run.stop.is_set():
                 run.send({"status": "Stopped before it began", "done": True})
                 return
-            if self._before is not None:
-                self._before()
-            own_the_thread()
-            run.send({"status": "Checking the settings"})
-            prepared = form.prepare(self.library, lambda text: run.send({"status": text}))
-            self._decode(run, form, prepared)
+            in_model_thread(lambda: self._run(run, form))
         except InvalidRequest as error:
             text = str(error)
             run.send({"error": with_label(text, form), "field": field_of(text, form), "done": True})
@@ -162,6 +154,12 @@ class Runs:
         finally:
             self._line.leave(run)
             run.queue.put(None)
+
+    def _run(self, run: Run, form: Form) -> None:
+        if self._before is not None:
+            self._before()
+        run.send({"status": "Checking the settings"})
+        self._decode(run, form, form.prepare(self.library, lambda text: run.send({"status": text})))
 
     def _decode(self, run: Run, form: Form, prepared: Prepared) -> None:
         chosen = strategy(form.strategy)
@@ -199,14 +197,6 @@ class Runs:
             view.end(reason)
         if view.pending:
             run.send(view.take())
-
-
-def own_the_thread() -> None:
-    """Make the calling thread fit for decoding while others serve."""
-    # OpenMP's count of threads belongs to each thread: a new one starts with all cores, whatever was chosen.
-    torch.set_num_threads(torch.get_num_threads())
-    # After every operation the decoding thread needs the interpreter back from whoever serves the page.
-    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def about(prepared: Prepared) -> dict[str, str]:

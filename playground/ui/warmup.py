@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 
 from playground.machine import exactness
+from playground.model_thread import in_model_thread
 from playground.models import CATALOGUE, Library, Loaded
 from playground.trace import InvalidRequest
 from playground.ui.form import Form
@@ -31,7 +32,7 @@ class WarmUp:
         """Begin, once."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, daemon=True, name="warm-up")
+                self._thread = threading.Thread(target=lambda: in_model_thread(self._work), daemon=True, name="warm-up")
                 self._thread.start()
 
     def start_within(self, seconds: float) -> None:
