@@ -8,8 +8,8 @@ import copy
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from typing import Any
 import torch
 
 from playground.cache import PrefixModel
+from playground.generate_arguments import Part, draft_length, drafting, drafts_by, law
 from playground.metrics import Tally
 from playground.models import Loaded
 from playground.race import race
 from playground.run import Prepared
-from playground.trace import Finished, InvalidRequest, Round, Started
+from playground.trace import Event, Finished, InvalidRequest, Round, Started
 
 ALL = "all"
 WARM_UP_TOKENS = 8
@@ -46,6 +47,14 @@ class Measurement:
     numbers: Numbers
 
 
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """What one prompt gave for one lane: its sums, and its numbers."""
+
+    tally: Tally
+    numbers: Numbers
+
+
 def read_tasks(path: Path, kinds: Sequence[str] = (), limit: int | None = None) -> tuple[Task, ...]:
     """The file's lines, of these `kinds` (none: of all), at most `limit` a kind, in the file's order.
 
@@ -56,7 +65,7 @@ def read_tasks(path: Path, kinds: Sequence[str] = (), limit: int | None = None) 
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"prompts is {str(path)!r}, which cannot be read: {error}") from error
-    tasks = [_task(line, f"{path} line {i}") for i, line in enumerate(lines, 1) if line.strip()]
+    tasks = [task_of(line, f"{path} line {i}") for i, line in enumerate(lines, 1) if line.strip()]
     unknown = [kind for kind in kinds if kind not in {t.kind for t in tasks}]
     if unknown:
         known = ", ".join(dict.fromkeys(t.kind for t in tasks))
@@ -72,7 +81,12 @@ def read_tasks(path: Path, kinds: Sequence[str] = (), limit: int | None = None) 
     return tuple(kept)
 
 
-def _task(line: str, where: str) -> Task:
+def task_of(line: str, where: str) -> Task:
+    """The task of a line of JSON; `where` is what an error calls the line.
+
+    Raises:
+        InvalidRequest: it is none of {"kind": ..., "prompt": ...}.
+    """
     try:
         data = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -129,8 +143,21 @@ def _warm_up(lanes: Sequence[Prepared], against_generate: bool) -> None:
 
 
 def measure(lanes: Sequence[Prepared]) -> list[Numbers]:
-    """Race `lanes` (the first is the baseline of all); every number of playground.metrics for each, and
-    `outside_passes`: the share of its rounds that was spent outside model passes, observing included."""
+    """The numbers of a `racing` from its start to its end, a lane each."""
+    steps = racing(lanes)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return [one.numbers for one in end.value]
+
+
+def racing(lanes: Sequence[Prepared]) -> Generator[tuple[int, Event], None, list[Raced]]:
+    """Race `lanes` (the first is the baseline of all) a step at a time, so that whoever iterates can stop in between.
+
+    Yields what `race` does. Returns, a lane each, every number of playground.metrics and `outside_passes`: the share
+    of its rounds that was spent outside model passes, observing included.
+    """
     tallies = [Tally() for _ in lanes]
     inside = [0.0] * len(lanes)
     followed: list[list[PrefixModel]] = [[] for _ in lanes]
@@ -139,17 +166,20 @@ def measure(lanes: Sequence[Prepared]) -> list[Numbers]:
         return sum(model.pass_seconds for model in followed[lane])
 
     runs = [prepared.events(followed=mine) for prepared, mine in zip(lanes, followed, strict=True)]
-    for lane, event in race(runs):
-        if isinstance(event, Started):
-            tallies[lane].start(event)
-            inside[lane] = -passes(lane)
-        elif isinstance(event, Round):
-            tallies[lane].add(event)
-        elif isinstance(event, Finished):
-            inside[lane] += passes(lane)
+    with closing(race(runs)) as events:
+        for lane, event in events:
+            if isinstance(event, Started):
+                tallies[lane].start(event)
+                inside[lane] = -passes(lane)
+            elif isinstance(event, Round):
+                tallies[lane].add(event)
+            elif isinstance(event, Finished):
+                inside[lane] += passes(lane)
+            yield lane, event
+    outside = [1 - s / (t.decode_seconds + t.observe_seconds) for t, s in zip(tallies, inside, strict=True)]
     return [
-        {**tally.numbers(tallies[0]), "outside_passes": 1 - seconds / (tally.decode_seconds + tally.observe_seconds)}
-        for tally, seconds in zip(tallies, inside, strict=True)
+        Raced(tally, {**tally.numbers(tallies[0]), "outside_passes": share})
+        for tally, share in zip(tallies, outside, strict=True)
     ]
 
 
@@ -172,26 +202,17 @@ def generate_ratio(prepared: Prepared, *, ours_first: bool) -> float | None:
 
 def _generate_options(prepared: Prepared) -> dict[str, Any] | None:
     """What makes `generate` draft in this way; None where it cannot."""
-    request = prepared.request
-    if request.strategy == "plain":
-        return {}
-    if request.verifier not in ("exact", "ensemble"):
+    request, target, assistant = prepared.request, prepared.target, prepared.assistant
+    arguments = drafting(request)
+    if request.strategy == "plain" or arguments is None:
+        return arguments
+    if request.verifier not in ("exact", "ensemble") or (Part.ASSISTANT in arguments.values() and assistant is None):
         return None
-    if request.strategy == "assistant" and prepared.assistant is not None:
-        weight = dict(request.verifier_settings).get("weight")
-        return {"assistant_model": prepared.assistant.model, "assistant_ensemble_weight": weight}
-    if request.strategy == "prompt-lookup":
-        return {"prompt_lookup_num_tokens": request.k, "max_matching_ngram_size": int(request.setting("ngram", 3))}
-    if request.strategy == "early-exit":
-        return {"assistant_early_exit": int(request.setting("exit_layer", 1))}
-    if request.strategy == "mtp":
-        return {"use_mtp": True}  # drafts one token a layer, whatever K is
-    if request.strategy == "mtp-drafter" and prepared.assistant is not None:
-        return {"assistant_model": prepared.assistant.model}
-    if request.strategy == "universal" and prepared.assistant is not None:
-        # Its sampled path changes the assistant's weights for good.
-        return None if request.temperature > 0 else _universal_options(prepared.target, prepared.assistant)
-    return None
+    if request.strategy == "universal" and assistant is not None:
+        return _universal_options(target, assistant)
+    return {
+        name: assistant.model if value is Part.ASSISTANT and assistant else value for name, value in arguments.items()
+    }
 
 
 def _universal_options(target: Loaded, assistant: Loaded) -> dict[str, Any] | None:
@@ -210,21 +231,17 @@ def generate(prepared: Prepared, options: dict[str, Any]) -> list[int]:
     """The token ids that transformers' own `generate` writes for this request."""
     request = prepared.request
     prompt = torch.tensor([request.prompt_ids], device=prepared.target.model.device)
-    law: dict[str, Any] = {"do_sample": False}
     if request.temperature > 0:
-        law = {"do_sample": True, "temperature": request.temperature, "top_k": request.top_k, "top_p": request.top_p}
-        law["min_p"] = request.min_p or None
         torch.manual_seed(request.seed)
-    drafting = prepared.target.model if "assistant_early_exit" in options else options.get("assistant_model")
-    with _drafts_of(drafting, request.k):
+    drafter = prepared.target.model if drafts_by(options) == "model" else options.get("assistant_model")
+    with _drafts_of(drafter, draft_length(request)):
         out = prepared.target.model.generate(
             prompt,
             attention_mask=torch.ones_like(prompt),
             max_new_tokens=request.max_new_tokens,
             eos_token_id=list(request.stop_ids) or None,
             pad_token_id=request.stop_ids[0] if request.stop_ids else 0,
-            repetition_penalty=request.repetition_penalty,
-            **law,
+            **law(request),
             **options,
         )
     ids: list[int] = out[0, prompt.shape[1] :].tolist()
@@ -232,16 +249,15 @@ def generate(prepared: Prepared, options: dict[str, Any]) -> list[int]:
 
 
 @contextmanager
-def _drafts_of(assistant: Any, k: int) -> Iterator[None]:
-    """`generate` takes the length of a draft from the assistant's own settings alone: K tokens, always."""
+def _drafts_of(assistant: Any, lengths: dict[str, Any]) -> Iterator[None]:
+    """With these settings of the model that drafts: `generate` takes the length of a draft from there alone."""
     if assistant is None:
         yield
         return
     kept = assistant.generation_config
     assistant.generation_config = copy.deepcopy(kept)
-    assistant.generation_config.num_assistant_tokens = k
-    assistant.generation_config.num_assistant_tokens_schedule = "constant"
-    assistant.generation_config.assistant_confidence_threshold = 0.0
+    for name, value in lengths.items():
+        setattr(assistant.generation_config, name, value)
     try:
         yield
     finally:

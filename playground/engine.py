@@ -267,6 +267,10 @@ def _observe(
         else [None] * n
     )
     expected, tv = _outcome(rule, law, p, weighed, draft[:n])
+
+    def refused(i: int) -> bool:
+        return i >= verdicts.accepted and rule.info.draws_residual and not law.greedy
+
     tokens = [
         Token(
             id=draft[i],
@@ -281,6 +285,7 @@ def _observe(
             q_top=q_top[i],
             expected=expected[i],
             tv=tv[i],
+            residual=_residual(p[i], None if q is None else q[i], draft[i]) if refused(i) else (),
         )
         for i in range(n)
     ]
@@ -299,6 +304,14 @@ def _observe(
             )
         )
     return tuple(tokens)
+
+
+def _residual(p: Tensor, q: Tensor | None, x: int) -> tuple[tuple[int, float, float], ...]:
+    """Token.residual of the refused draft `x`, of p and q [V]; None: q was all on `x`."""
+    guess = p.new_zeros(len(p)).index_fill_(0, torch.tensor([x]), 1.0) if q is None else q
+    beyond, ids = topk((p - guess)[None], min(TOP, len(p)))
+    shown = [x, *(i for i, gap in zip(ids[0].tolist(), beyond[0].tolist(), strict=True) if gap > 0 and i != x)]
+    return tuple((i, min(1.0, float(p[i])), min(1.0, float(guess[i]))) for i in shown)
 
 
 def _outcome(

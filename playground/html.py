@@ -34,6 +34,17 @@ PANELS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+SPEEDS: tuple[tuple[str, str], ...] = (
+    ("4", "4 times as fast"),
+    ("1", "real time"),
+    ("0.5", "half as fast"),
+    ("0.2", "5 times slower"),
+    ("0.05", "20 times slower"),
+    ("inside", "inside each round"),
+)
+"""How a run is played: as a factor of the lanes' own clocks, or phase by phase."""
+
+
 def heading() -> str:
     """The page's h1 and what it is about."""
     return (
@@ -46,9 +57,36 @@ def live_view() -> str:
     """The live view before any run: two lanes, legend, numbers, plots, the card of a token."""
     return (
         '<div class="sp-line"><p class="sp-error" role="alert" hidden></p><p class="sp-status" role="status"></p>'
-        '<p class="sp-machine"></p></div>'
+        f'<div class="sp-aside"><p class="sp-machine"></p>{_player()}</div></div>'
         f'<div class="sp-lanes">{_lane(0)}{_lane(1)}</div>'
-        f"{legend()}{_strip()}{_plots()}{_card()}"
+        f"{_stage()}{legend()}{_strip()}{_plots()}{_card()}"
+    )
+
+
+def _player() -> str:
+    speeds = "".join(
+        f'<option value="{value}"{" selected" * (value == "1")}>{escape(name)}</option>' for value, name in SPEEDS
+    )
+    return (
+        '<div class="sp-player" role="group" aria-label="Playback">'
+        '<button type="button" data-player="play">Pause</button>'
+        '<button type="button" data-player="step">One round</button>'
+        f'<select data-player="speed" aria-label="Speed of play">{speeds}</select>'
+        '<input type="range" min="0" max="0" step="1" value="0" data-player="scrub" aria-label="Rounds shown">'
+        '<span data-player="place"></span></div>'
+    )
+
+
+def _stage() -> str:
+    return (
+        '<div class="sp-stage-place"><section class="sp-stage" aria-label="One round in slow motion" hidden><header>'
+        '<h2 class="sp-stage-title"></h2><ol class="sp-stage-phases"></ol>'
+        '<button type="button" class="sp-stage-back" aria-label="Phase before">‹</button>'
+        '<button type="button" class="sp-stage-next" aria-label="Next phase">›</button>'
+        '<button type="button" class="sp-stage-close" aria-label="Close the slow motion">×</button></header>'
+        '<p class="sp-stage-text" aria-live="polite"></p><div class="sp-stage-body">'
+        '<div class="sp-stage-row"></div><table class="sp-stage-bars" hidden><thead></thead><tbody></tbody></table>'
+        "</div></section></div>"
     )
 
 
@@ -78,12 +116,18 @@ def _strip() -> str:
     cells = []
     for key, name in STRIP:
         definition = DEFINITIONS["measured_speedup" if key == "speedup" else key][1]
-        other = f' data-predicted="{escape(DEFINITIONS["predicted_speedup"][1])}"' if key == "speedup" else ""
+        other = _both_definitions() if key == "speedup" else ""
         cells.append(
             f'<div class="sp-number" data-number="{key}" tabindex="0" data-tip="{escape(definition)}"{other}>'
             f'<dd>–</dd><dt>{escape(name)} <span class="sp-kind">measured</span></dt></div>'
         )
     return f'<dl class="sp-strip" aria-label="Numbers of the run">{"".join(cells)}</dl>'
+
+
+def _both_definitions() -> str:
+    # What the tooltip says depends on which of the two is shown.
+    both = (("measured", "measured_speedup"), ("predicted", "predicted_speedup"))
+    return "".join(f' data-{name}="{escape(DEFINITIONS[key][1])}"' for name, key in both)
 
 
 def _plots() -> str:

@@ -114,6 +114,14 @@ def chosen_dtype() -> str:
     return wanted or chosen().dtype
 
 
+def known_dtype() -> str | None:
+    """What `chosen_dtype` gives, without measuring; None: nothing was measured yet."""
+    wanted = os.environ.get("PLAYGROUND_DTYPE", "")
+    if wanted:
+        return wanted if wanted in DTYPES else None
+    return _measured().dtype if _measured.cache_info().currsize else None
+
+
 def use_threads(threads: int | None = None) -> int:
     """Set torch's threads to `threads`, to PLAYGROUND_THREADS, or to the count measured best.
 

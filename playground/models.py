@@ -115,6 +115,12 @@ class Library:
                 self._loaded[name] = load(name, folder(progress), self.dtype or _own_dtype(name))
             return self._loaded[name]
 
+    def dtype_of(self, name: str) -> str | None:
+        """The number format that a model is loaded in; None: it is still to be measured."""
+        from playground.machine import known_dtype
+
+        return self.dtype or _own_dtype(name) or known_dtype()
+
 
 def find(name: str, role: str | None = None) -> Callable[[Progress | None], Path]:
     """Where the files of a catalogue name or local folder come from, without loading anything. `role` is what the

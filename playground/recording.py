@@ -59,7 +59,8 @@ def _pieces(request: Request, rounds: tuple[Round, ...], tokenizer: Any) -> tupl
 
 
 def _ids_of(token: Token) -> set[int]:
-    return {token.id, *(i for i, _ in token.p_top), *(i for i, _ in token.q_top)}
+    tops = (*token.p_top, *token.q_top)
+    return {token.id, *(i for i, _ in tops), *(i for i, _, _ in token.residual)}
 
 
 def _name(tokenizer: Any, token: int) -> str:

@@ -38,9 +38,9 @@ class Law:
         self.greedy = request.temperature == 0
         self._banned = list(request.banned_ids)
         self._penalty = (
-            RepetitionPenaltyLogitsProcessor(request.repetition_penalty) if request.repetition_penalty != 1 else None
+            RepetitionPenaltyLogitsProcessor(float(request.repetition_penalty)) if request.repetition_penalty != 1 else None
         )
-        self._temperature = None if request.temperature in (0, 1) else TemperatureLogitsWarper(request.temperature)
+        self._temperature = None if request.temperature in (0, 1) else TemperatureLogitsWarper(float(request.temperature))
         self._top_k = request.top_k
         self._top_p = request.top_p
         self._min_p = [MinPLogitsWarper(request.min_p)] if request.min_p > 0 else []
@@ -156,9 +156,13 @@ def coupled_sample(p: Tensor, seed: int, position: int) -> int:
 
     Source: Daliri et al. 2024 (arXiv 2408.07978).
     """
+    return int((p.float() / coupled_noise(p.shape[-1], seed, position)).argmax())
+
+
+def coupled_noise(vocab: int, seed: int, position: int) -> Tensor:
+    """The exponential noise [vocab] of that race."""
     generator = torch.Generator().manual_seed(crc32(f"coupled {seed} {position}".encode()))
-    noise = torch.empty(p.shape[-1]).exponential_(generator=generator)
-    return int((p.float() / noise.clamp_(min=1e-30)).argmax())
+    return torch.empty(vocab).exponential_(generator=generator).clamp_(min=1e-30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +374,11 @@ class VerifierInfo:
     mixes: bool = False
     settings: tuple[Choice, ...] = ()
     outcome: Callable[..., tuple[Tensor, Tensor | None]] | None = None
+
+    @property
+    def draws_residual(self) -> bool:
+        """Whether it draws the token in a refused one's place from max(p - q, 0)."""
+        return self.verify is exact
 
 
 VERIFIERS: dict[str, VerifierInfo] = {

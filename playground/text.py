@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 REPLACEMENT = "\ufffd"
+MOST_WAITING = 24  # characters that may be unfinished at an end before they are taken for what they are: no text at all
+UNFINISHED = 3  # bytes of a character that lacks its last one
 
 
 class IncrementalText:
@@ -24,11 +26,11 @@ class IncrementalText:
         """What `token` adds."""
         self._held.append(token)
         text = self._decode(self._held)
-        if text.endswith(REPLACEMENT) and not self._is_replacement(token):
+        end = self._whole(text, token)
+        if end <= self._shown:
             return ""
-        piece = text[self._shown :]
-        self._shown = len(text)
-        self._shorten()
+        piece, self._shown = text[self._shown : end], end
+        self._shorten(text)
         return piece
 
     def peek(self, tokens: Sequence[int]) -> list[str]:
@@ -37,11 +39,9 @@ class IncrementalText:
         for token in tokens:
             held.append(token)
             text = self._decode(held)
-            if text.endswith(REPLACEMENT) and not self._is_replacement(token):
-                pieces.append("")
-                continue
-            pieces.append(text[shown:])
-            shown = len(text)
+            end = max(shown, self._whole(text, token))
+            pieces.append(text[shown:end])
+            shown = end
         return pieces
 
     def finish(self) -> str:
@@ -57,15 +57,24 @@ class IncrementalText:
         # A model may really write U+FFFD; then the token's own bytes are that character.
         return REPLACEMENT in str(self._tokenizer.convert_ids_to_tokens(token))
 
-    def _shorten(self) -> None:
+    def _whole(self, text: str, last: int) -> int:
+        """How many characters of `text`, which ends with the token `last`, no later byte can change."""
+        waiting = len(text) - len(text.rstrip(REPLACEMENT))
+        if not waiting or self._is_replacement(last):
+            return len(text)
+        # Bytes that never become a character must not be kept for ever.
+        return len(text) - UNFINISHED if waiting > MOST_WAITING else self._shown
+
+    def _shorten(self, whole: str) -> None:
         # Decoding all ids at every token would cost more with every token. A prefix may go when what follows
         # decodes to the same characters without it.
         if len(self._held) < 2 * self._window:
             return
         rest = self._held[-self._window :]
-        whole, tail = self._decode(self._held), self._decode(rest)
-        if whole.endswith(tail) and not tail.startswith(REPLACEMENT) and self._shown == len(whole):
-            self._held, self._shown = rest, len(tail)
+        tail, left = self._decode(rest), len(whole) - self._shown
+        broken = tail.startswith(REPLACEMENT) and len(self._held) < 4 * self._window
+        if whole.endswith(tail) and left < len(tail) and not broken:
+            self._held, self._shown = rest, len(tail) - left
 
 
 def decode_all(tokenizer: Any, ids: Sequence[int]) -> str:

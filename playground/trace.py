@@ -8,10 +8,17 @@ them, without a model. This file knows no model, no tokenizer and no page.
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from playground.schema import Check, Malformed, parsed, read, shown
+
 SCHEMA_VERSION = 1
+LARGEST_ID = 2**31 - 1
+LONGEST_SECONDS = 1_000_000
+MOST_SHOWN = 8  # rows of p_top, q_top and residual
+MOST_DRAFTED_AS = 1024
 
 Verdict = Literal["accepted", "rejected", "discarded", "corrected", "bonus", "plain"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -39,7 +46,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,9 @@ class Token:
     between the target's distribution and the law of the token that a lossy verifier writes there. `margin` is
     the gap between the target's two best logits.
     `p_top` and `q_top` are the five likeliest tokens, (id, probability) each, best first; at
-    temperature 0, where p itself is one-hot, they are taken at temperature 1.
+    temperature 0, where p itself is one-hot, they are taken at temperature 1. `residual`, of a rejected token when
+    sampling under `exact`: (id, p, q) of this token and of the five where p - q is largest, largest first; the
+    target's own token was drawn in proportion to max(p - q, 0).
     """
 
     id: int
@@ -148,6 +157,7 @@ class Token:
     q_top: tuple[tuple[int, float], ...] = ()
     expected: float | None = None
     tv: float | None = None
+    residual: tuple[tuple[int, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +232,11 @@ Event = Reading | Started | Round | Finished
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole run. `pieces` names each token id that occurs in it, so that it reads without a
-    tokenizer; `text` is the decoded output."""
+    """A whole run. `started` is null where it was stopped before the prompt was read. `pieces` names each token id
+    that occurs in it, so that it reads without a tokenizer; `text` is the decoded output."""
 
     request: Request
-    started: Started
+    started: Started | None
     rounds: tuple[Round, ...]
     finished: Finished
     pieces: tuple[tuple[int, str], ...] = ()
@@ -250,98 +260,122 @@ def trace_from_json(text: str) -> Trace:
     """The inverse of `Trace.to_json`.
 
     Raises:
-        InvalidTrace: not JSON, another schema version, a missing or unknown field, a wrong type.
+        InvalidTrace: not JSON, another schema version, a missing or unknown field, a wrong type, a value out of range.
+    """
+    version, data = versioned(text)
+    if version != SCHEMA_VERSION:
+        raise InvalidTrace(f"The trace has schema {shown(version)}; this program reads schema {SCHEMA_VERSION}.")
+    trace: Trace = from_data(Trace, data)
+    return trace
+
+
+def versioned(text: str) -> tuple[object, dict[str, Any]]:
+    """The schema version and the other fields of a JSON object.
+
+    Raises:
+        InvalidTrace: it is none.
     """
     try:
-        data = json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+        data = parsed(text)
+    except Malformed as error:
         raise InvalidTrace(f"This is not a JSON trace: {error}") from error
     if not isinstance(data, dict):
         raise InvalidTrace("A trace is a JSON object; this file holds something else.")
     version = data.pop("schema", None)
-    if version != SCHEMA_VERSION:
-        raise InvalidTrace(f"The trace has schema {version!r}; this program reads schema {SCHEMA_VERSION}.")
+    return (None if isinstance(version, bool) else version), data
+
+
+def from_data(cls: type, data: object, more: Mapping[type, Check] = MappingProxyType({})) -> Any:
+    """Parsed JSON as one of these dataclasses, or of others with the checks `more`.
+
+    Raises:
+        InvalidTrace: a missing or unknown field, a wrong type, a value out of range.
+    """
     try:
-        return Trace(
-            request=_build(Request, data["request"], "request"),
-            started=_build(Started, data["started"], "started"),
-            rounds=tuple(_round(r, i) for i, r in enumerate(_list(data["rounds"], "rounds"))),
-            finished=_build(Finished, data["finished"], "finished"),
-            pieces=tuple((_int(i, "pieces"), _str(s, "pieces")) for i, s in _list(data["pieces"], "pieces")),
-            text=_str(data["text"], "text"),
-        )
-    except InvalidTrace:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise InvalidTrace(f"The trace is incomplete or malformed: {error}") from error
+        return read(cls, data, {**CHECKS, **more})
+    except Malformed as error:
+        raise InvalidTrace(f"The trace is malformed: {error}") from error
 
 
-def _refuse_constant(name: str) -> float:
-    raise InvalidTrace(f"The trace holds {name}, which is no number.")
+def _check(ok: bool, name: str, value: object, allowed: str) -> None:
+    if not ok:
+        raise Malformed(f"is {shown(value)}; it must be {allowed}.", name)
 
 
-def _list(value: object, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidTrace(f"{where} must be a list, not {type(value).__name__}.")
-    return value
+def _check_ids(name: str, ids: Iterable[int]) -> None:
+    for i in ids:
+        _check(0 <= i <= LARGEST_ID, name, i, f"a token id from 0 to {LARGEST_ID}")
 
 
-def _int(value: object, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidTrace(f"{where} holds {value!r} where a whole number belongs.")
-    return value
+def _check_shares(name: str, values: Iterable[float | None]) -> None:
+    for value in values:
+        _check(value is None or 0 <= value <= 1 + 1e-6, name, value, "from 0 to 1")
 
 
-def _str(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise InvalidTrace(f"{where} holds {value!r} where text belongs.")
-    return value
+def _check_seconds(name: str, value: float | None) -> None:
+    ok = value is None or 0 <= value <= LONGEST_SECONDS
+    _check(ok, name, value, f"seconds: 0 or more, at most {LONGEST_SECONDS:,}")
 
 
-def _freeze(value: object) -> Any:
-    return tuple(_freeze(v) for v in value) if isinstance(value, list) else value
+def _check_request(request: Request) -> None:
+    for name in ("prompt_ids", "banned_ids", "stop_ids"):
+        _check_ids(name, getattr(request, name))
 
 
-def _build(cls: type, data: object, where: str) -> Any:
-    if not isinstance(data, Mapping):
-        raise InvalidTrace(f"{where} must be an object, not {type(data).__name__}.")
-    unknown = set(data) - {f.name for f in fields(cls)}
-    if unknown:
-        raise InvalidTrace(f"{where} has unknown fields: {', '.join(sorted(map(str, unknown)))}.")
-    for name, value in data.items():
-        if name.endswith("seconds") and not (value is None or (_is_number(value) and value >= 0)):
-            raise InvalidTrace(f"{where}.{name} is {value!r}; seconds are numbers, 0 or more.")
-    return cls(**{name: _freeze(value) for name, value in data.items()})
+def _check_started(started: Started) -> None:
+    for name in ("prefill_seconds", "draft_prefill_seconds", "pass_seconds"):
+        _check_seconds(name, getattr(started, name))
 
 
-def _token(data: object, where: str) -> Token:
-    token: Token = _build(Token, data, where)
-    if token.verdict not in VERDICTS:
-        raise InvalidTrace(f"{where}.verdict is {token.verdict!r}; it must be one of {', '.join(VERDICTS)}.")
-    _int(token.id, where)
+def _check_token(token: Token) -> None:
+    _check_ids("id", (token.id,))
     for name in ("p", "q", "accept", "drawn", "overlap", "expected", "tv"):
-        value = getattr(token, name)
-        if value is not None and not (_is_number(value) and 0 <= value <= 1 + 1e-6):
-            raise InvalidTrace(f"{where}.{name} is {value!r}; it must be null or from 0 to 1.")
-    for name in ("p_top", "q_top"):
-        for pair in getattr(token, name):
-            if not (isinstance(pair, tuple) and len(pair) == 2 and _is_int(pair[0]) and _is_number(pair[1])):
-                raise InvalidTrace(f"{where}.{name} must hold pairs of token id and probability.")
-    return token
+        _check_shares(name, (getattr(token, name),))
+    _check(token.margin is None or token.margin >= 0, "margin", token.margin, "0 or more")
+    for name in ("p_top", "q_top", "residual"):
+        rows = getattr(token, name)
+        _check(len(rows) <= MOST_SHOWN, name, f"{len(rows)} rows", f"at most {MOST_SHOWN} rows")
+        for i, *shares in rows:
+            _check_ids(name, (i,))
+            _check_shares(name, shares)
 
 
-def _round(data: object, index: int) -> Round:
-    where = f"rounds[{index}]"
-    if not isinstance(data, Mapping):
-        raise InvalidTrace(f"{where} must be an object.")
-    tokens = tuple(_token(t, f"{where}.tokens[{i}]") for i, t in enumerate(_list(data["tokens"], where)))
-    built: Round = _build(Round, {**data, "tokens": ()}, where)
-    for piece in built.drafted_as:
-        _str(piece, f"{where}.drafted_as")
-    values = {f.name: getattr(built, f.name) for f in fields(Round)}
-    return Round(**{**values, "tokens": tokens})
+def _check_round(one: Round) -> None:
+    for name in ("draft_seconds", "verify_seconds", "sample_seconds", "observe_seconds"):
+        _check_seconds(name, getattr(one, name))
+    _check(one.index >= 0, "index", one.index, "0 or more")
+    _check(one.width >= 1, "width", one.width, "1 or more")
+    _check(len(one.drafted_as) <= MOST_DRAFTED_AS, "drafted_as", len(one.drafted_as), f"at most {MOST_DRAFTED_AS}")
+
+
+def _check_finished(finished: Finished) -> None:
+    for name in ("rounds", "emitted"):
+        value = getattr(finished, name)
+        _check(value >= 0, name, value, "0 or more")
+
+
+def _check_trace(trace: Trace) -> None:
+    _check_ids("pieces", (i for i, _ in trace.pieces))
+
+
+CHECKS: dict[type, Check] = {
+    Request: _check_request,
+    Started: _check_started,
+    Token: _check_token,
+    Round: _check_round,
+    Finished: _check_finished,
+    Trace: _check_trace,
+}
+"""What the values of a trace must be beyond their types, for `playground.schema.read`."""
 
 
 def emitted_ids(rounds: Iterable[Round]) -> tuple[int, ...]:
     """The output of these rounds, ids in text order."""
     return tuple(t.id for r in rounds for t in r.emitted)
+
+
+def ids_of(rounds: Iterable[Round]) -> set[int]:
+    """Every token id that occurs in these rounds, those of the likeliest tokens included."""
+    tokens = [t for r in rounds for t in r.tokens]
+    tops = {i for t in tokens for i, _ in (*t.p_top, *t.q_top)}
+    return tops | {t.id for t in tokens} | {i for t in tokens for i, _, _ in t.residual}

@@ -6,9 +6,9 @@ decode; this file knows no widget, no HTML and no colour.
 
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from playground.metrics import Tally
 from playground.text import IncrementalText, decode_all
@@ -35,24 +35,60 @@ class LaneInfo:
     drafts: bool
 
 
+class Wording(Protocol):
+    """The texts of one lane's tokens, asked for round by round."""
+
+    def pieces(self, one: Round) -> Sequence[str]:
+        """Of the tokens of the next round, in their order, as the page shows them."""
+
+    def text_of(self, token: int) -> str:
+        """Of a token by itself."""
+
+    def finish(self) -> str:
+        """What is left at the end: bytes of a character that never became whole."""
+
+
+class Spoken:
+    """The wording of a run that goes on: a tokenizer's."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._text = IncrementalText(tokenizer)
+        self._alone: dict[int, str] = {}
+
+    def pieces(self, one: Round) -> Sequence[str]:
+        """Of the tokens of the next round, in their order, as the page shows them."""
+        return pieces_of(self._text, one.tokens)
+
+    def text_of(self, token: int) -> str:
+        """Of a token by itself."""
+        if token not in self._alone:
+            self._alone[token] = decode_all(self._tokenizer, [token])
+        return self._alone[token]
+
+    def finish(self) -> str:
+        """What is left at the end: bytes of a character that never became whole."""
+        return self._text.finish()
+
+
 class Lane:
     """One decode on its way: its tally, its text, what it emitted."""
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, wording: Wording) -> None:
         self.tally = Tally()
-        self.text = IncrementalText(tokenizer)
+        self.wording = wording
         self.emitted: list[Token] = []
         self.finished: Finished | None = None
         self._recent: deque[tuple[int, int]] = deque(maxlen=ROLLING_ROUNDS)
 
-    def add(self, one: Round) -> list[str]:
+    def add(self, one: Round) -> Sequence[str]:
         """Take in a round; the texts of its tokens, in their order."""
         self.tally.add(one)
         drafted = one.drafted
         if drafted:
             self._recent.append((one.accepted, len(drafted)))
         self.emitted += one.emitted
-        return pieces_of(self.text, one.tokens)
+        return self.wording.pieces(one)
 
     @property
     def rolling(self) -> float | None:
@@ -85,7 +121,7 @@ class View:
     same. Call `add` for every event and `take` now and then; both are cheap enough for the thread that decodes.
     """
 
-    tokenizer: Any
+    wordings: Sequence[Wording]  # one a lane
     lanes: tuple[LaneInfo, ...]
     greedy: bool
     verifier: str = "exact"
@@ -97,10 +133,13 @@ class View:
     _ended: list[list[Any]] = field(init=False, default_factory=list)
     _compared: int = field(init=False, default=0)
     _parted: dict[str, Any] | None = field(init=False, default=None)
-    _texts: dict[int, str] = field(init=False, default_factory=dict)
+    # Of the tokens of the round that was added last; of an end, what was left of a character.
+    last_texts: Sequence[str] = field(init=False, default=())
+    tails: list[str] = field(init=False)  # one a lane: what was left of a character at its end
 
     def __post_init__(self) -> None:
-        self._states = [Lane(self.tokenizer) for _ in self.lanes]
+        self.tails = ["" for _ in self.lanes]
+        self._states = [Lane(wording) for _, wording in zip(self.lanes, self.wordings, strict=True)]
 
     @property
     def main(self) -> Lane:
@@ -131,7 +170,8 @@ class View:
         elif isinstance(event, Finished):
             self._finish(lane, event)
         elif isinstance(event, Round):
-            self._rounds.append(self._round(lane, event, state.add(event)))
+            self.last_texts = state.add(event)
+            self._rounds.append(self._round(lane, event, self.last_texts))
             if state is self.main:
                 self._points.append(self._point())
             self._compare()
@@ -164,31 +204,15 @@ class View:
     def _finish(self, lane: int, event: Finished) -> None:
         state = self._states[lane]
         state.finished = event
-        self._ended.append([lane, event.reason, REASONS[event.reason], event.emitted, state.text.finish()])
+        self.tails[lane] = state.wording.finish()
+        self.last_texts = (self.tails[lane],)
+        self._ended.append([lane, event.reason, REASONS[event.reason], event.emitted, self.tails[lane]])
 
     def _round(self, lane: int, one: Round, texts: Sequence[str]) -> list[Any]:
-        tokens = [self._token(t, text) for t, text in zip(one.tokens, texts, strict=True)]
+        name = self._states[lane].wording.text_of
+        tokens = [_token(t, text, name) for t, text in zip(one.tokens, texts, strict=True)]
         made = [lane, one.index, tokens, _short(one.draft_seconds), _short(one.verify_seconds)]
         return [*made, list(one.drafted_as)] if one.drafted_as else made
-
-    def _token(self, token: Token, text: str) -> list[Any]:
-        return [
-            text,
-            VERDICT_CODES[token.verdict],
-            token.id,
-            _short(token.p),
-            _short(token.q),
-            _short(token.accept),
-            _short(token.drawn),
-            _short(token.margin),
-            [[self._text_of(i), _short(p)] for i, p in token.p_top],
-            [[self._text_of(i), _short(p)] for i, p in token.q_top],
-        ]
-
-    def _text_of(self, token: int) -> str:
-        if token not in self._texts:
-            self._texts[token] = decode_all(self.tokenizer, [token])
-        return self._texts[token]
 
     def _point(self) -> list[Any]:
         tally = self.main.tally
@@ -214,11 +238,27 @@ class View:
             if x.id != y.id:
                 self._parted = {
                     "index": self._compared + 1,
-                    "texts": [self._text_of(x.id), self._text_of(y.id)],
+                    "texts": [state.wording.text_of(t.id) for state, t in zip(self._states, (x, y), strict=True)],
                     "margins": [_short(x.margin), _short(y.margin)],
                 }
                 return
             self._compared += 1
+
+
+def _token(token: Token, text: str, name: Callable[[int], str]) -> list[Any]:
+    made = [
+        text,
+        VERDICT_CODES[token.verdict],
+        token.id,
+        _short(token.p),
+        _short(token.q),
+        _short(token.accept),
+        _short(token.drawn),
+        _short(token.margin),
+        [[name(i), _short(p)] for i, p in token.p_top],
+        [[name(i), _short(p)] for i, p in token.q_top],
+    ]
+    return [*made, [[name(i), _short(p), _short(q)] for i, p, q in token.residual]] if token.residual else made
 
 
 def dump(message: dict[str, Any]) -> str:

@@ -142,10 +142,11 @@ def folders_for(root: Path, strategy: str, stops: bool = True) -> tuple[Path, Pa
     """The same pair, saved under `root`: target, assistant."""
     from tiny_models import save_with_layers
 
+    from playground.fused import fused
     from playground.mtp_layers import prediction_layers
 
     target, helper = pair_for(strategy, stops=stops)
-    layers = prediction_layers(target.model, target.name) if strategy == "mtp" else None
+    layers = prediction_layers(fused(target.model), target.name) if strategy == "mtp" else None
     for loaded, folder, its in ((target, root / "target", layers), (helper, root / "assistant", None)):
         if isinstance(loaded.model, EagleHead):
             save_head(loaded.model, folder)

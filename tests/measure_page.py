@@ -46,8 +46,9 @@ def attached(page: Any, runs: Runs) -> list[float]:
     page.click("#sp-run")
     page.wait_for_function("!window.playground.running && window.playground.next > 0", timeout=300_000, polling=1000)
     messages = [json.loads(text) for text in runs.backfill(page.evaluate("window.playground.run"), 0)]
-    assert messages[-1].get("done"), messages[-1]
-    return [tokens / seconds for seconds, tokens in messages[-1]["clocks"]]
+    steps = [step for message in messages for step in message.get("steps", [])]
+    assert steps and steps[-1].get("done"), messages[-1]
+    return [tokens / seconds for seconds, tokens in steps[-1]["clocks"]]
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from playground.race import race
 from playground.trace import VERDICTS, Round, Token
 from playground.ui import runs as runs_module
 from playground.ui.runs import Runs
-from playground.view import LaneInfo, View, dump
+from playground.view import LaneInfo, Spoken, View, dump
 
 pytestmark = needs_chromium
 SPECULATING = ".sp-lane:last-child"
@@ -139,13 +139,13 @@ def test_with_shared_noise_sampled_lanes_write_the_same_and_the_page_says_so(ope
 
 def test_a_run_stopped_before_it_wrote_says_so_and_names_no_speedup(open_page: Visit) -> None:
     page = open_page.page
-    view = View(byte_tokenizer(), (LaneInfo("Plain", False), LaneInfo("Lookup", True)), True)
+    view = View(spoken(2), (LaneInfo("Plain", False), LaneInfo("Lookup", True)), True)
     name = page.evaluate("window.playground.begin()")
     page.evaluate("window.playground.stop()")
     assert open_page.text(".sp-status") == "Stopping"
     begun = view.begin()
     view.end("stopped")
-    for seq, message in enumerate((begun, view.take())):
+    for seq, message in enumerate((begun, {"steps": [view.take()]})):
         page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
     assert open_page.text(".sp-status") == "Stopped before anything was written."
     assert "predicted" not in open_page.text("[data-number=speedup] dt")
@@ -164,13 +164,13 @@ def test_a_run_stopped_while_another_decodes_ends_at_once(open_page: Visit) -> N
 def test_an_emoji_of_several_tokens_is_shown_whole_in_the_last_of_them(open_page: Visit) -> None:
     page = open_page.page
     whole = ["a", "👩‍💻", "🇩🇪", "👍🏽", "b"]
-    view = View(byte_tokenizer(), (LaneInfo("Plain", False),), True)
+    view = View(spoken(1), (LaneInfo("Plain", False),), True)
     name = page.evaluate("window.playground.begin()")
     begun = view.begin()
     for i, token in enumerate(byte_tokenizer()("".join(whole))["input_ids"]):
         view.add(0, Round(i, (Token(token, "plain", p=1.0),), 0.0, 0.1, 0.0, 0.0, 1))
     view.end("stopped")
-    for seq, message in enumerate((begun, view.take())):
+    for seq, message in enumerate((begun, {"steps": [view.take()]})):
         page.evaluate("(text) => window.playground.receive(text)", dump({"run": name, "seq": seq, **message}))
     shown = page.locator(f"{SPECULATING} .sp-text .t").all_text_contents()
     assert [text for text in shown if text != "◌"] == whole
@@ -299,7 +299,8 @@ def test_model_text_is_never_parsed_as_html(open_page: Visit) -> None:
     evil = "<img src=x onerror=alert(1)>"
     page = open_page.page
     made = [json.loads(text) for text in synthetic(page, 1)]
-    made[1]["rounds"][1][2][0][0] = made[1]["rounds"][1][2][0][8][0][0] = evil
+    first = made[1]["steps"][0]["rounds"][1][2][0]
+    first[0] = first[8][0][0] = evil
     for message in made:
         page.evaluate("(text) => window.playground.receive(text)", json.dumps(message))
     assert open_page.page.locator(".sp-live img").count() == 0
@@ -408,10 +409,14 @@ def test_the_untouched_page_runs_the_bundled_pair(browser: Any) -> None:
         assert one.complaints == [] and len(one.hosts) == 1
 
 
+def spoken(lanes: int) -> list[Spoken]:
+    """The wordings of so many lanes of bytes."""
+    return [Spoken(byte_tokenizer()) for _ in range(lanes)]
+
+
 def synthetic(page: Any, rounds: int, greedy: bool = True, verifier: str = "exact") -> list[str]:
     """Messages of a run with five tokens a round, one message a round of each lane."""
-    tokenizer = byte_tokenizer()
-    view = View(tokenizer, (LaneInfo("Plain", False), LaneInfo("Lookup", True)), greedy, verifier)
+    view = View(spoken(2), (LaneInfo("Plain", False), LaneInfo("Lookup", True)), greedy, verifier)
     name = page.evaluate("window.playground.begin()")
     top = tuple((x, 0.2) for x in range(97, 102))
 
@@ -424,5 +429,5 @@ def synthetic(page: Any, rounds: int, greedy: bool = True, verifier: str = "exac
         kinds = ("accepted", "accepted", "rejected", "discarded", "corrected")
         drafted = tuple(token(c, v) for c, v in zip("lo" + " xy" if i % 2 else "w rds", kinds, strict=True))
         view.add(1, Round(i, drafted, 0.01, 0.035, 0.001, 0.001, 5))
-        made.append(view.take())
+        made.append({"steps": [view.take()]})
     return [dump({"run": name, "seq": n, **message}) for n, message in enumerate(made)]

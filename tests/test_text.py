@@ -35,6 +35,20 @@ def test_a_draft_that_is_peeked_at_changes_nothing(ids: list[int], draft: list[i
     assert "".join(text.peek(draft)) == decode_all(TOKENIZER, draft)
 
 
+@given(st.lists(st.integers(0, 255), max_size=300), st.integers(4, 20))
+def test_bytes_that_are_no_text_are_shown_too_and_join_to_what_they_decode_to(ids: list[int], window: int) -> None:
+    text = IncrementalText(TOKENIZER, window)
+    pieces = [text.push(i) for i in ids]
+    assert "".join(pieces) + text.finish() == decode_all(TOKENIZER, ids)
+
+
+def test_bytes_that_never_become_a_character_are_not_kept_for_ever() -> None:
+    broken = next(i for i in range(256) if decode_all(TOKENIZER, [i] * 2) == "\ufffd" * 2)
+    text = IncrementalText(TOKENIZER)
+    pieces = [text.push(broken) for _ in range(500)]
+    assert len("".join(pieces)) > 450 and len(text._held) < 100
+
+
 @given(st.text(alphabet="ab c", min_size=1, max_size=30), st.text(alphabet="ab c", min_size=1, max_size=3))
 def test_a_stop_string_ends_the_output_at_its_first_occurrence(text: str, string: str) -> None:
     ids = TOKENIZER(text)["input_ids"]

@@ -41,19 +41,23 @@ def messages(runs: Runs, one: Form, name: str = "a") -> list[dict[str, Any]]:
     return [json.loads(text) for text in runs.stream(name, one)]
 
 
+def steps(got: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [step for message in got for step in message.get("steps", [])]
+
+
 def reasons(got: list[dict[str, Any]]) -> set[str]:
-    return {reason for m in got for _, reason, *_ in m.get("ended", [])}
+    return {reason for m in steps(got) for _, reason, *_ in m.get("ended", [])}
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))
 def test_every_registered_strategy_streams_whole_runs(name: str, tmp_path: Path, library: Library) -> None:
     got = messages(Runs(library), form(folders_for(tmp_path, name, stops=False), strategy=name))
     assert [m["seq"] for m in got] == list(range(len(got)))
-    assert got[-1]["done"] and reasons(got) == {"length"}
+    assert steps(got)[-1]["done"] and reasons(got) == {"length"}
     lanes = next(m["begin"]["lanes"] for m in got if "begin" in m)
     assert len(lanes) == (2 if STRATEGIES[name].drafts else 1)
     if len(lanes) == 2:
-        assert got[-1]["agree"]["parted"] is None  # float32, temperature 0: the same text
+        assert steps(got)[-1]["agree"]["parted"] is None  # float32, temperature 0: the same text
 
 
 def test_a_stop_ends_the_run_within_a_round(folders: Folders, library: Library) -> None:
@@ -62,9 +66,9 @@ def test_a_stop_ends_the_run_within_a_round(folders: Folders, library: Library) 
     got = []
     for text in stream:
         got.append(json.loads(text))
-        if got[-1].get("rounds"):
+        if got[-1].get("steps"):
             runs.stop("a")
-    assert reasons(got) == {"stopped"} and got[-1]["done"]
+    assert reasons(got) == {"stopped"} and steps(got)[-1]["done"]
     assert not [t for t in threading.enumerate() if t.name == "run"]
 
 
@@ -112,7 +116,7 @@ def test_a_run_pressed_early_waits_for_what_comes_before(folders: Folders, libra
     stream = runs.stream("a", form(folders, max_new_tokens=2))
     threading.Timer(0.2, measured.set).start()
     got = [json.loads(text) for text in stream]
-    assert measured.is_set() and got[-1]["done"] and reasons(got) == {"length"}
+    assert measured.is_set() and steps(got)[-1]["done"] and reasons(got) == {"length"}
 
 
 def test_the_warm_up_begins_with_the_first_page_or_after_a_while(folders: Folders, library: Library) -> None:
@@ -218,7 +222,7 @@ def test_a_client_streams_the_pages_messages(folders: Folders) -> None:
         )
         got = [json.loads(text) for text in job]
         assert [m["seq"] for m in got] == list(range(len(got)))
-        assert got[-1]["done"] and got[-1]["numbers"]["emitted"] == 12
+        assert steps(got)[-1]["done"] and steps(got)[-1]["numbers"]["emitted"] == 12
         odd = [json.loads(text) for text in client.submit("Once", more={"colour": 1}, api_name="/run")]
         assert "colour" in odd[-1]["error"]
         bad = [json.loads(text) for text in client.submit("", api_name="/run")]

@@ -24,7 +24,7 @@ from playground.run import Prepared
 from playground.sampling import Law
 from playground.text import IncrementalText, decode_all
 from playground.trace import Finished, InvalidRequest, InvalidTrace, Round, Started, Trace, emitted_ids, trace_from_json
-from playground.view import LaneInfo, View
+from playground.view import LaneInfo, Spoken, View
 from strategies import Context
 from strategies.base import drafter_rng
 from strategies.universal import IntersectionDrafter, TextDrafter
@@ -383,7 +383,7 @@ def test_what_a_draft_was_drafted_as_is_in_trace_and_message() -> None:
     old["rounds"][0]["drafted_as"] = [1]
     with pytest.raises(InvalidTrace, match="drafted_as"):
         trace_from_json(json.dumps(old))
-    view = View(BYTES, (LaneInfo("Universal", True),), True)
+    view = View([Spoken(BYTES)], (LaneInfo("Universal", True),), True)
     for each in one.rounds:
         view.add(0, each)
     sent = view.take()["rounds"]

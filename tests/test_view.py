@@ -9,7 +9,7 @@ from fakes import byte_tokenizer
 from playground.metrics import DEFINITIONS
 from playground.text import IncrementalText, decode_all
 from playground.trace import VERDICTS, Finished, Round, Started, Token, Verdict
-from playground.view import REASONS, LaneInfo, View, dump, pieces_of
+from playground.view import REASONS, LaneInfo, Spoken, View, dump, pieces_of
 
 TOKENIZER = byte_tokenizer()
 LANES = (LaneInfo("Plain", False), LaneInfo("Lookup", True))
@@ -31,7 +31,7 @@ def round_of(index: int, *parts: tuple[str, Verdict], draft: float = 0.01, verif
 
 
 def view(lanes: tuple[LaneInfo, ...] = LANES, greedy: bool = True) -> View:
-    return View(TOKENIZER, lanes, greedy)
+    return View([Spoken(TOKENIZER) for _ in lanes], lanes, greedy)
 
 
 def shown(messages: list[dict[str, Any]], lane: int, emitted_only: bool = True) -> str:
@@ -150,5 +150,5 @@ def test_a_message_is_plain_json_without_nan() -> None:
     message = json.loads(dump({**one.begin(), **one.take()}))
     assert message["begin"]["verdicts"] == list(VERDICTS)
     assert message["begin"]["verifier"] == "exact"
-    assert View(TOKENIZER, LANES, False, "match").begin()["begin"]["verifier"] == "match"
+    assert View([Spoken(TOKENIZER) for _ in LANES], LANES, False, "match").begin()["begin"]["verifier"] == "match"
     assert [lane["title"] for lane in message["begin"]["lanes"]] == ["Plain", "Lookup"]

@@ -24,6 +24,7 @@ from transformers import (
 )
 from transformers.modeling_layers import MtpModel
 
+from playground.fused import fused
 from playground.models import Loaded, load, wrap
 from playground.mtp_layers import prediction_layers
 
@@ -135,7 +136,7 @@ def loaded_with_layers(model: Any, layers: MtpModel, folder: Path | None = None,
         with tempfile.TemporaryDirectory() as passing:
             return loaded_with_layers(model, layers, Path(passing), name)
     loaded = load(name, save_with_layers(folder, model, layers), "float32")
-    prediction_layers(loaded.model, name)
+    prediction_layers(fused(loaded.model), name)
     return loaded
 
 

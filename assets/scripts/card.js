@@ -1,8 +1,9 @@
 // The card of a token: what decided its verdict. It floats over the page, so that nothing moves.
 
 import { DRAFTED, T, namedText, probability, verdictOf } from "./text.js";
+import { t } from "./words.js";
 
-const make = (tag, className, text) => {
+export const make = (tag, className, text) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
   if (text !== undefined) made.textContent = text;
@@ -26,24 +27,32 @@ export class Card {
     this.onClose();
   }
 
+  // The same in the page's language, which has changed.
+  speak() {
+    if (this.open) this.show(...this.shown);
+  }
+
   show(lane, { token, round, position }, law) {
+    this.shown = [lane, { token, round, position }, law];
     const verdict = verdictOf(token);
     const part = (name) => this.root.querySelector(`.sp-card-${name}`);
     part("token").textContent = namedText(token[T.text]);
-    part("verdict").textContent = verdict;
+    part("verdict").textContent = t(verdict);
     part("verdict").className = `sp-card-verdict t ${verdict}`;
-    part("where").textContent = `id ${token[T.id]} · round ${round[1] + 1}, place ${placeInDraft(round, position)}`;
+    part("where").textContent = t("id {id} · round {round}, place {place}", {
+      id: token[T.id], round: round[1] + 1, place: placeInDraft(round, position),
+    });
     part("why").textContent = reason(token, verdict, law);
     this.values(part("values"), token, law);
     const [p, q] = part("bars").querySelectorAll("section");
-    bars(p, "p, target: five likeliest", token[T.pTop], token[T.text], emptyP(verdict));
-    bars(q, "q, drafter: five likeliest", token[T.qTop], token[T.text], emptyQ(token, verdict));
-    const notes = token[T.text] === "" ? ["◌ is part of a character; a later token completes it."] : [];
+    bars(p, t("p, target: five likeliest"), token[T.pTop], token[T.text], emptyP(verdict));
+    bars(q, t("q, drafter: five likeliest"), token[T.qTop], token[T.text], emptyQ(token, verdict));
+    const notes = token[T.text] === "" ? [t("◌ is part of a character; a later token completes it.")] : [];
     const pieces = round[5] ?? [];
     if (pieces.length && DRAFTED.has(verdict)) {
-      notes.push(`Drafted as: ${pieces.map((piece) => `'${namedText(piece)}'`).join(" + ")}.`);
+      notes.push(t("Drafted as: {pieces}.", { pieces: pieces.map((piece) => `'${namedText(piece)}'`).join(" + ") }));
     }
-    if (law.greedy) notes.push("At temperature 0, p and q are one-hot; the bars show temperature 1.");
+    if (law.greedy) notes.push(t("At temperature 0, p and q are one-hot; the bars show temperature 1."));
     part("note").textContent = notes.join(" ");
     this.root.hidden = false;
     this.place(lane.box.getBoundingClientRect(), lane.chosen.getBoundingClientRect());
@@ -52,13 +61,13 @@ export class Card {
   values(list, token, { greedy, verifier }) {
     const chance = (RULES[verifier] ?? RULES.exact).chance;
     const drawn = greedy || !(RULES[verifier] ?? RULES.exact).draws
-      ? "nothing is drawn to test a guess here"
-      : "the number it was tested with: kept if below";
+      ? t("nothing is drawn to test a guess here")
+      : t("the number it was tested with: kept if below");
     const rows = [
-      ["p", "the target's probability of it", probability(token[T.p])],
-      ["q", "the drafter's probability of it", probability(token[T.q])],
-      [chance, "chance to be kept", probability(token[T.accept])],
-      ["drawn", drawn, probability(token[T.drawn])],
+      ["p", t("the target's probability of it"), probability(token[T.p])],
+      ["q", t("the drafter's probability of it"), probability(token[T.q])],
+      [t(chance), t("chance to be kept"), probability(token[T.accept])],
+      [t("drawn"), drawn, probability(token[T.drawn])],
     ];
     list.replaceChildren(
       ...rows.map(([name, meaning, value]) => {
@@ -137,30 +146,33 @@ const GREEDY = {
 
 function reason(token, verdict, { greedy, verifier }) {
   const rule = RULES[verifier] ?? RULES.exact;
-  const drawn = `the number drawn, ${probability(token[T.drawn])}, is`;
-  const bound = `${rule.chance} = ${probability(token[T.accept])}`;
+  const values = {
+    drawn: probability(token[T.drawn]), chance: t(rule.chance), bound: probability(token[T.accept]),
+  };
   switch (verdict) {
     case "accepted":
     case "rejected":
     case "corrected": {
-      if (greedy) return (rule.greedy ?? GREEDY)[verdict];
-      const numbers = { accepted: `Kept: ${drawn} below ${bound}.`, rejected: `Refused: ${drawn} not below ${bound}.` };
-      return rule[verdict] ?? numbers[verdict];
+      if (greedy) return t((rule.greedy ?? GREEDY)[verdict]);
+      if (rule[verdict]) return t(rule[verdict]);
+      return verdict === "accepted"
+        ? t("Kept: the number drawn, {drawn}, is below {chance} = {bound}.", values)
+        : t("Refused: the number drawn, {drawn}, is not below {chance} = {bound}.", values);
     }
     case "discarded":
-      return "Never tested: it was guessed after a refusal or past the end.";
+      return t("Never tested: it was guessed after a refusal or past the end.");
     case "bonus":
-      return "The whole draft was kept, and the same pass gave the target's next token as well.";
+      return t("The whole draft was kept, and the same pass gave the target's next token as well.");
     default:
-      return "Nothing was guessed in this round: a target pass for one token.";
+      return t("Nothing was guessed in this round: a target pass for one token.");
   }
 }
 
-const emptyP = (verdict) => (verdict === "discarded" ? "Never tested." : "Not recorded.");
+const emptyP = (verdict) => (verdict === "discarded" ? t("Never tested.") : t("Not recorded."));
 
 function emptyQ(token, verdict) {
-  if (token[T.q] === null) return verdict === "plain" ? "Nothing was drafted." : "The target's own token.";
-  return "No distribution: this drafter makes one guess, so q is one-hot.";
+  if (token[T.q] === null) return verdict === "plain" ? t("Nothing was drafted.") : t("The target's own token.");
+  return t("No distribution: this drafter makes one guess, so q is one-hot.");
 }
 
 function bars(section, title, top, own, empty) {

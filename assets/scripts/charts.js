@@ -1,6 +1,8 @@
 // The plots: plotly figures from their skeletons, filled with the numbers of the messages.
 // While a run goes on they take a small, fixed share of the processor; at its end all are drawn.
 
+import { t, tell } from "./words.js";
+
 const MOST_POINTS = 300; // of a line; more are thinned out to every second
 const RECENT_ROUNDS = 14; // of the speculating lane, in the time line
 const UNSETTLED_ROUNDS = 5; // whose speedup is noise, and is not drawn once there are more
@@ -17,7 +19,7 @@ export class Charts {
     this.timer = null;
     this.titles = [];
     this.reset([]);
-    this.panels.forEach((panel) => showKeys(panel, skeletons[panel.dataset.panel].data));
+    this.speak();
     const watcher = new IntersectionObserver((entries) => {
       for (const entry of entries) this.visible[entry.isIntersecting ? "add" : "delete"](entry.target);
       this.schedule();
@@ -69,6 +71,12 @@ export class Charts {
     const last = this.clocks.length - 1;
     if (lane !== last && this.ended.has(last) && start > this.clocks[last]) return;
     if (this.bars[lane].length > 12 * RECENT_ROUNDS) this.bars[lane].splice(0, 6 * RECENT_ROUNDS);
+  }
+
+  // The same in the page's language, which has changed.
+  speak() {
+    this.panels.forEach((panel) => showKeys(panel, this.skeletons[panel.dataset.panel].data));
+    this.redraw();
   }
 
   // The first drawing of a plot costs several times what a later one does: not to be paid during a run.
@@ -165,7 +173,7 @@ const FILL = {
     figure.layout.xaxis.range = [from, to];
     figure.layout.annotations = rows.flatMap((_, lane) => {
       if (!charts.ended.has(lane) || charts.clocks[lane] > from) return [];
-      const text = `ended at ${charts.message.clocks[lane][0].toFixed(1)} s`;
+      const text = t("ended at {seconds} s", { seconds: charts.message.clocks[lane][0].toFixed(1) });
       return [{ text, x: (from + to) / 2, y: rows.length - 1 - lane, showarrow: false }];
     });
     return true;
@@ -200,14 +208,14 @@ function showKeys(panel, traces) {
     const key = document.createElement("li");
     key.className = trace.type === "bar" ? "bar" : `line ${trace.line.dash}`;
     key.style.setProperty("--key", `var(--sp-${trace.meta.colour})`);
-    key.textContent = trace.name;
+    key.textContent = t(trace.name);
     return key;
   });
   panel.querySelector(".sp-keys").replaceChildren(...keys);
 }
 
 // "Prompt lookup, K = 4" on two short lines.
-const shortTitles = (titles) => titles.map((title) => title.split(",")[0].replace(" ", "<br>"));
+const shortTitles = (titles) => titles.map((title) => tell(title).split(",")[0].replace(" ", "<br>"));
 
 // The first lane on top; a lane without bars keeps its row.
 function rowAxis(figure, rows) {
@@ -225,6 +233,7 @@ function put(trace, row, start, length) {
 function dress(figure, style) {
   const colour = (name) => style.getPropertyValue(`--sp-${name}`).trim();
   for (const trace of figure.data) {
+    trace.name = t(trace.name);
     const own = colour(trace.meta.colour);
     if (trace.type === "bar") trace.marker = { color: own, line: { width: 0.5, color: colour("paper") } };
     else trace.line = { ...trace.line, color: own };
@@ -236,6 +245,7 @@ function dress(figure, style) {
   layout.font = { family: style.fontFamily, size: 11, color: colour("muted") };
   layout.hoverlabel = { font: { family: style.fontFamily, size: 11 } };
   for (const axis of [layout.xaxis, layout.yaxis]) {
+    if (axis.title?.text) axis.title.text = t(axis.title.text);
     axis.gridcolor = axis.linecolor = colour("line");
     axis.automargin = true;
   }
@@ -243,6 +253,7 @@ function dress(figure, style) {
 }
 
 function loadScript(url) {
+  if (window.Plotly) return Promise.resolve(); // in an exported page
   return new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = url;

@@ -1,6 +1,7 @@
 // A lane: the tokens of one decode, appended round by round at a cost that does not grow with the run.
 
 import { DRAFTED, REFUSED, T, laneText, number, sharedCharacter, spokenText, verdictOf } from "./text.js";
+import { t, tell } from "./words.js";
 
 const FULL_BLOCK = 48; // a block ends at the next newline after so many tokens,
 const LONGEST_BLOCK = 160; // or here at the latest: its end breaks a line
@@ -29,8 +30,13 @@ export class Lane {
     this.reset("");
   }
 
+  // `placeholder` and `title`, here as elsewhere in this file, are the English texts.
   reset(placeholder) {
     clearTimeout(this.settling);
+    this.placeholder = placeholder;
+    this.seconds = null; // of the clock, with the tokens emitted by then
+    this.ending = null;
+    this.tv = undefined; // of a lossy lane
     this.fresh = [];
     this.box.replaceChildren();
     this.block = null;
@@ -46,21 +52,38 @@ export class Lane {
     if (placeholder) {
       const p = document.createElement("p");
       p.className = "sp-placeholder";
-      p.textContent = placeholder;
+      p.textContent = t(placeholder);
       this.box.append(p);
     }
   }
 
   begin(title) {
     this.reset("");
-    this.title.textContent = title;
-    this.root.setAttribute("aria-label", title);
+    this.name(title);
+  }
+
+  name(title) {
+    this.called = title;
+    this.title.textContent = tell(title);
+    this.root.setAttribute("aria-label", tell(title));
+  }
+
+  // The same in the page's language, which has changed.
+  speak() {
+    this.name(this.called);
+    const placeholder = this.box.querySelector(".sp-placeholder");
+    if (placeholder) placeholder.textContent = t(this.placeholder);
+    if (this.tv !== undefined) this.showLossy(this.tv);
+    if (this.seconds) this.numbers(this.seconds);
+    if (this.ending) this.sayEnd();
+    for (const span of this.box.querySelectorAll(".t")) this.label(span);
   }
 
   // Beside the text all along: it is not the target's. How far from it is known once a guess was tested.
   showLossy(tv) {
+    this.tv = tv;
     this.lossy.hidden = false;
-    const text = tv === null ? "lossy" : `lossy · TV ${number(tv, 3)}`;
+    const text = tv === null ? t("lossy") : t("lossy · TV {tv}", { tv: number(tv, 3) });
     if (this.lossy.textContent !== text) this.lossy.textContent = text;
   }
 
@@ -108,8 +131,13 @@ export class Lane {
 
   write(span, text, verdict) {
     span.written = { text, verdict };
-    span.setAttribute("aria-label", `${spokenText(text)}, ${verdict}`);
+    this.label(span);
     span.textContent = laneText(text, verdict);
+  }
+
+  label(span) {
+    const { text, verdict } = span.written;
+    span.setAttribute("aria-label", `${spokenText(text)}, ${t(verdict)}`);
   }
 
   // A character is shown whole, in the token that completes it: what an earlier one holds of it moves there.
@@ -129,8 +157,9 @@ export class Lane {
   }
 
   numbers([seconds, emitted]) {
+    this.seconds = [seconds, emitted];
     this.clock.textContent = `${number(seconds, 2)} s`;
-    this.speed.textContent = seconds > 0 ? `${number(emitted / seconds, 1)} tok/s` : "";
+    this.speed.textContent = seconds > 0 ? t("{n} tok/s", { n: number(emitted / seconds, 1) }) : "";
   }
 
   finish(emitted, why, tail) {
@@ -139,7 +168,13 @@ export class Lane {
       if (!this.block) this.openBlock();
       this.block.append(document.createTextNode(tail));
     }
-    this.end.textContent = `${emitted} token${emitted === 1 ? "" : "s"}: ${why}.`;
+    this.ending = [emitted, why];
+    this.sayEnd();
+  }
+
+  sayEnd() {
+    const [n, why] = this.ending;
+    this.end.textContent = n === 1 ? t("1 token: {why}.", { why: t(why) }) : t("{n} tokens: {why}.", { n, why: t(why) });
   }
 
   choose(span) {

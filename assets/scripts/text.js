@@ -1,11 +1,13 @@
 // How a token's text is shown. Only textContent is ever set: model text is never parsed as HTML.
 
+import { t } from "./words.js";
+
 export const VERDICTS = ["accepted", "rejected", "discarded", "corrected", "bonus", "plain"];
 export const DRAFTED = new Set(["accepted", "rejected", "discarded"]);
 export const REFUSED = new Set(["rejected", "discarded"]);
 
 // Fields of a token in a message, in their order.
-export const T = { text: 0, verdict: 1, id: 2, p: 3, q: 4, accept: 5, drawn: 6, margin: 7, pTop: 8, qTop: 9 };
+export const T = { text: 0, verdict: 1, id: 2, p: 3, q: 4, accept: 5, drawn: 6, margin: 7, pTop: 8, qTop: 9, residual: 10 };
 
 export const verdictOf = (token) => VERDICTS[token[T.verdict]];
 
@@ -37,9 +39,9 @@ export function namedText(text) {
 }
 
 export function spokenText(text) {
-  if (text === "") return "part of a character";
-  const word = text.replace(/\n/g, " newline ").trim();
-  return word === "" ? "space" : word;
+  if (text === "") return t("part of a character");
+  const word = text.replace(/\n/g, ` ${t("newline")} `).trim();
+  return word === "" ? t("space") : word;
 }
 
 export const number = (value, digits) => (value === null || value === undefined ? "–" : value.toFixed(digits));

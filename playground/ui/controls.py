@@ -12,6 +12,7 @@ from playground.models import CATALOGUE, DEFAULT_TARGET, layer_count
 from playground.sampling import VERIFIERS
 from playground.trace import MAX_K
 from playground.ui.form import LABELS, Form
+from playground.words import ENGLISH, say
 from strategies import STRATEGIES, Choice, strategy
 
 
@@ -60,15 +61,28 @@ def _of(
     return {name: value for (owner, name), value in named if owner == chosen}
 
 
-def controls(defaults: Form) -> Controls:
-    """Build them, and what shows and hides them."""
+def strategy_choices(language: str) -> list[tuple[str, str]]:
+    """Every strategy as its title, and under it what it is and when it wins, with its name."""
+    return [
+        (f"{say(language, s.title)}\n{say(language, s.about)} {say(language, s.wins)}", s.name)
+        for s in STRATEGIES.values()
+    ]
+
+
+def verifier_info(language: str, name: str) -> str:
+    """What a verifier does, in a sentence."""
+    return say(language, VERIFIERS[name].about)
+
+
+def controls(defaults: Form, language: gr.Dropdown) -> Controls:
+    """Build them, and what shows and hides them. `language` holds the code of the page's language."""
     fields: dict[str, gr.components.Component] = {}
     fields["target"] = _models(
         "target", "Target", "The model whose text you get. A catalogue name or a local folder.", defaults.target
     )
     fields["strategy"] = gr.Radio(
-        [(f"{s.title}\n{s.about} {s.wins}", s.name) for s in STRATEGIES.values()], value=defaults.strategy,
-        label="Strategy", info="Who guesses the next tokens.", elem_id="sp-strategy",
+        strategy_choices(ENGLISH), value=defaults.strategy, label="Strategy", info="Who guesses the next tokens.",
+        elem_id="sp-strategy",
     )  # fmt: skip
     chosen = strategy(defaults.strategy)
     fields["assistant"] = _models(
@@ -90,7 +104,7 @@ def controls(defaults: Form) -> Controls:
         fields |= _sampling(defaults)
     fields["verifier"] = gr.Dropdown(
         [(v.title, name) for name, v in VERIFIERS.items()], value=defaults.verifier, filterable=False,
-        label="Verifier", info=VERIFIERS[defaults.verifier].about, elem_id="sp-verifier",
+        label="Verifier", info=verifier_info(ENGLISH, defaults.verifier), elem_id="sp-verifier",
     )  # fmt: skip
     rules, rule_settings = {}, {}
     for name, info in VERIFIERS.items():
@@ -109,7 +123,7 @@ def controls(defaults: Form) -> Controls:
                 settings[s.name, choice.name] = _setting(s.name, s.settings, choice)
     with gr.Accordion("More settings", open=False, elem_classes="sp-more"):
         fields |= _more(defaults)
-    _show_what_applies(fields, groups, sampling, rules)
+    _show_what_applies(fields, groups, sampling, rules, language)
     _show_settings_that_apply(settings)
     _bound_by_target(fields["target"], settings)
     return Controls(fields, settings, rule_settings)
@@ -221,13 +235,16 @@ def _visible_at(wanted: str, value: str) -> Any:
 
 
 def _show_what_applies(
-    fields: dict[str, Any], groups: dict[str, gr.Group], sampling: gr.Group, rules: dict[str, gr.Group]
-) -> None:
-    def by_strategy(name: str, target: str) -> list[Any]:
+    fields: dict[str, Any], groups: dict[str, gr.Group], sampling: gr.Group, rules: dict[str, gr.Group],
+    language: gr.Dropdown,
+) -> None:  # fmt: skip
+    def usual(name: str, target: str) -> Any:
+        return usual_assistant(target, name) if strategy(name).needs_assistant else gr.skip()
+
+    def by_strategy(name: str) -> list[Any]:
         chosen = strategy(name)
-        usual = {"value": usual_assistant(target, name)} if chosen.needs_assistant else {}
         return [
-            gr.update(visible=chosen.needs_assistant, **usual),
+            gr.update(visible=chosen.needs_assistant),
             gr.update(visible=chosen.drafts),
             *(gr.update(visible=name == chosen.name and bool(chosen.settings)) for name in groups),
         ]
@@ -235,16 +252,17 @@ def _show_what_applies(
     def by_temperature(value: float | None) -> Any:
         return gr.update(visible=bool(value))
 
-    def by_verifier(name: str) -> list[Any]:
+    def by_verifier(name: str, code: str) -> list[Any]:
         groups = [gr.update(visible=name == rule and bool(VERIFIERS[rule].settings)) for rule in rules]
-        return [gr.update(info=VERIFIERS[name].about), *groups]
+        return [gr.update(info=verifier_info(code, name)), *groups]
 
     private: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     fields["strategy"].change(
-        by_strategy,
-        [fields["strategy"], fields["target"]],
-        [fields["assistant"], fields["k"], *groups.values()],
-        **private,
+        by_strategy, fields["strategy"], [fields["assistant"], fields["k"], *groups.values()], **private
     )
+    # Only where a person chooses: what sets the strategy from elsewhere (a preset, an address) sets the assistant too.
+    fields["strategy"].input(usual, [fields["strategy"], fields["target"]], fields["assistant"], **private)
     fields["temperature"].change(by_temperature, fields["temperature"], sampling, **private)
-    fields["verifier"].change(by_verifier, fields["verifier"], [fields["verifier"], *rules.values()], **private)
+    fields["verifier"].change(
+        by_verifier, [fields["verifier"], language], [fields["verifier"], *rules.values()], **private
+    )

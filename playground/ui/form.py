@@ -12,6 +12,7 @@ from playground.trace import InvalidRequest
 from strategies import STRATEGIES
 
 WHOLE = ("k", "max_new_tokens", "top_k", "seed")
+NUMBERS = ("k", "temperature", "max_new_tokens", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,15 @@ class Form:
             raise InvalidRequest(f"{unknown[0]!r} is no setting; the settings are {', '.join(names)}.")
         return replace(self, **values)
 
+    def numbers(self) -> dict[str, float | int]:
+        """The fields that are numbers.
+
+        Raises:
+            InvalidRequest: one of them, or another field, is of the wrong type.
+        """
+        self._check_types()
+        return {name: _number(name, getattr(self, name)) for name in NUMBERS}
+
     def _check_types(self) -> None:
         texts = {"prompt": self.prompt, "target": self.target, "strategy": self.strategy, "verifier": self.verifier}
         for name, value in {**texts, "assistant": self.assistant or ""}.items():
@@ -69,8 +79,7 @@ class Form:
         Raises:
             InvalidRequest: something cannot be run.
         """
-        self._check_types()
-        numbers = ("k", "temperature", "max_new_tokens", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+        numbers = self.numbers()
         return prepare(
             library,
             self.prompt or "",
@@ -84,7 +93,7 @@ class Form:
             verifier=self.verifier,
             verifier_settings=self.verifier_settings,
             stop_strings=lines(self.stop_strings),
-            **{name: _number(name, getattr(self, name)) for name in numbers},
+            **numbers,
         )
 
 

@@ -1,20 +1,17 @@
 """The live view as a gradio component: one value, a JSON string of what is new; its DOM belongs to the scripts."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
 from playground.html import live_view
-from playground.models import ASSETS
 from playground.plots import skeletons
-
-SCRIPTS = ASSETS / "scripts"
-MODULES = ("words.js", "text.js", "lane.js", "card.js", "charts.js", "live.js")  # each after what it imports
-VENDOR = ASSETS / "vendor"
-PLOTLY = VENDOR / "plotly" / "plotly-basic.min.js"
+from playground.scripts import PLOTLY as PLOTLY  # for whoever else shows plots
+from playground.scripts import SCRIPTS as SCRIPTS
+from playground.scripts import VENDOR
+from playground.scripts import bundle as bundle
 
 _MOUNT = """
 const root = (window.gradio_config?.root ?? "").replace(/[/]$/, "");
@@ -38,14 +35,6 @@ def live_component(server_functions: list[Callable[..., Any]], **options: Any) -
         server_functions=server_functions,
         **options,
     )
-
-
-def bundle() -> str:
-    """The scripts as one text, their imports resolved: it comes with the page itself, so that a browser which
-    keeps old files cannot mix two versions."""
-    texts = [(SCRIPTS / name).read_text(encoding="utf-8") for name in MODULES]
-    without_imports = [re.sub(r"^import [^;]*;\n", "", text, flags=re.MULTILINE) for text in texts]
-    return "\n".join(re.sub(r"^export ", "", text, flags=re.MULTILINE) for text in without_imports)
 
 
 def serve_files() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +11,10 @@ import gradio as gr
 from playground.html import heading
 from playground.models import ASSETS, Library
 from playground.trace import InvalidRequest
-from playground.ui import code, compare, lessons, prove, reckon, share
+from playground.ui import code, compare, history, lessons, prove, reckon, share
 from playground.ui.controls import Controls, controls
 from playground.ui.form import Form
+from playground.ui.language import language_control, speak_everywhere
 from playground.ui.live import live_component, serve_files
 from playground.ui.parts import Page
 from playground.ui.presets import apply_presets, preset_control
@@ -21,7 +22,6 @@ from playground.ui.runs import Runs
 from playground.ui.theme import CSS_PATHS, theme
 from playground.ui.warmup import WarmUp
 from playground.view import dump
-from playground.words import ENGLISH, languages
 
 EXAMPLES = ASSETS / "prompts" / "examples.json"
 QUEUE_PAUSE = 0.02  # seconds
@@ -58,9 +58,11 @@ def build(
     with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as demo, gr.Row(elem_id="sp-page"):
         with gr.Column(scale=0, min_width=280, elem_id="sp-side"), gr.Accordion("Settings", elem_id="sp-settings"):
             picked = preset_control()
-            chosen = controls(start)
+            language = language_control()
+            chosen = controls(start, language)
         with gr.Column(scale=1, min_width=300, elem_id="sp-main"):
-            _main(library, runs, warm_up, chosen, picked, start, offered)
+            _main(library, runs, warm_up, chosen, picked, start, offered, language)
+            speak_everywhere(demo, language, picked, chosen.fields)
     # Left to itself the queue wakes a thousand times a second, each time in the way of whoever decodes.
     demo._queue.sleep_when_free = QUEUE_PAUSE
     return demo
@@ -74,18 +76,18 @@ def _main(
     picked: gr.Dropdown,
     start: Form,
     offered: list[Example],
+    language: gr.Dropdown,
 ) -> None:
     with gr.Row(elem_id="sp-head"):
         gr.HTML(heading(), apply_default_css=False, elem_id="sp-top")
-        language = gr.Dropdown(
-            [(name, code) for code, name in languages().items()], value=ENGLISH, label="Language", show_label=False,
-            container=False, filterable=False, min_width=90, scale=0, elem_id="sp-language",
-        )  # fmt: skip
+        language.render()
+        link = share.link_button()
     lessons_place = gr.Column(elem_id="sp-lessons-place")
     with gr.Tabs(selected="run", elem_id="sp-tabs") as tabs:
         with gr.Tab("Run", id="run", elem_id="sp-tab-run"):
-            prompt, baseline = _run_tab(runs, warm_up, chosen, picked, start, offered)
+            prompt, baseline = _run_tab(runs, warm_up, chosen, picked, start, offered, language)
             page = Page(library, runs, chosen, prompt, baseline, language, tabs)
+            history.build(page)
             code.build(page)
         for name, title, part in (
             ("compare", "Compare", compare),
@@ -96,11 +98,12 @@ def _main(
                 part.build(page)
     with lessons_place:
         lessons.build(page)
-    share.build(page)
+    share.build(page, link, Form(prompt=offered[0].prompt))
 
 
 def _run_tab(
-    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example]
+    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example],
+    language: gr.Dropdown,
 ) -> tuple[gr.Textbox, gr.Checkbox]:
     with gr.Row(elem_id="sp-ask", equal_height=True):
         prompt = gr.Textbox(
@@ -110,7 +113,9 @@ def _run_tab(
         with gr.Column(scale=0, min_width=120, elem_id="sp-buttons"):
             # Whether they can be pressed is up to the scripts: they know at once that a run begins.
             run = gr.Button("Run", variant="primary", elem_id="sp-run")
-            stop = gr.Button("Stop", elem_id="sp-stop")
+            with gr.Row(elem_id="sp-halt"):
+                step = gr.Button("Step", elem_id="sp-step", min_width=40)
+                stop = gr.Button("Stop", elem_id="sp-stop", min_width=40)
     with gr.Row(elem_id="sp-under"):
         gr.Examples(
             [[e.prompt] for e in offered], [prompt], label="Examples", cache_examples=False,
@@ -123,8 +128,8 @@ def _run_tab(
             hide = gr.Checkbox(False, label="hide rejected and discarded", container=False, elem_id="sp-hide")
     view = live_component(_server_functions(runs, warm_up), elem_id="sp-view")
     hide.change(None, hide, js="(on) => { window.playground.hide(on); }", api_visibility="private")
-    _connect(runs, chosen, prompt, baseline, run, stop, view)
-    apply_presets(picked, prompt, chosen)
+    _connect(runs, chosen, prompt, baseline, (run, step, stop), view)
+    apply_presets(picked, prompt, chosen, language)
     return prompt, baseline
 
 
@@ -143,8 +148,9 @@ def _server_functions(runs: Runs, warm_up: WarmUp) -> list[Any]:
 
 
 def _connect(
-    runs: Runs, chosen: Controls, prompt: Any, baseline: Any, run: gr.Button, stop: gr.Button, view: gr.HTML
+    runs: Runs, chosen: Controls, prompt: Any, baseline: Any, buttons: Sequence[gr.Button], view: gr.HTML
 ) -> None:
+    run, step, stop = buttons
     run_id = gr.Textbox(visible=False)
 
     def start(name: str, text: str, compare: bool, *values: Any) -> Iterator[str]:
@@ -157,6 +163,7 @@ def _connect(
     )  # fmt: skip
     running.then(None, js="() => { window.playground.ended(); }", api_visibility="private")
     stop.click(None, js="() => { window.playground.stop(); }", api_visibility="private")
+    step.click(None, js="() => { window.playground.step(); }", api_visibility="private")
 
     def api(
         prompt: str, strategy: str = "assistant", target: str = "", assistant: str = "", k: int = 3,

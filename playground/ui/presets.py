@@ -8,6 +8,7 @@ from playground.presets import PRESETS, Preset
 from playground.sampling import verifier_settings
 from playground.ui.controls import Controls
 from playground.ui.form import Form
+from playground.words import ENGLISH, say
 from strategies import strategy
 
 ABOUT = "Sets everything below, and a prompt that suits it."
@@ -16,22 +17,31 @@ ABOUT = "Sets everything below, and a prompt that suits it."
 def preset_control() -> gr.Dropdown:
     """The choice, empty at first."""
     return gr.Dropdown(
-        [(_title(p), p.name) for p in PRESETS.values()], value=None, label="Preset", info=ABOUT, filterable=False,
-        elem_id="sp-preset",
+        preset_choices(ENGLISH), value=None, label="Preset", info=ABOUT, filterable=False, elem_id="sp-preset",
     )  # fmt: skip
 
 
-def apply_presets(picked: gr.Dropdown, prompt: gr.Textbox, controls: Controls) -> None:
+def preset_choices(language: str) -> list[tuple[str, str]]:
+    """Every preset's title, with its name."""
+    return [(_title(language, p), p.name) for p in PRESETS.values()]
+
+
+def preset_info(language: str, name: str | None) -> str:
+    """When the chosen preset wins; where none is chosen, what a choice does."""
+    return say(language, PRESETS[name].when if name in PRESETS else ABOUT)
+
+
+def apply_presets(picked: gr.Dropdown, prompt: gr.Textbox, controls: Controls, language: gr.Dropdown) -> None:
     """Let a choice set the controls and the prompt."""
 
-    def apply(name: str | None) -> list[Any]:
+    def apply(name: str | None, code: str) -> list[Any]:
         if name is None:
             return [gr.skip()] * (2 + len(controls.inputs))
         form = form_of(PRESETS[name])
-        return [gr.update(info=PRESETS[name].when), form.prompt, *controls.values(form)]
+        return [gr.update(info=preset_info(code, name)), form.prompt, *controls.values(form)]
 
     picked.input(
-        apply, picked, [picked, prompt, *controls.inputs], queue=False, api_visibility="private",
+        apply, [picked, language], [picked, prompt, *controls.inputs], queue=False, api_visibility="private",
         show_progress="hidden",
     )  # fmt: skip
 
@@ -55,5 +65,8 @@ def form_of(preset: Preset) -> Form:
     )
 
 
-def _title(preset: Preset) -> str:
-    return preset.title if preset.bundled else f"{preset.title} (from the Hub, needs {preset.memory})"
+def _title(language: str, preset: Preset) -> str:
+    title = say(language, preset.title)
+    if preset.bundled:
+        return title
+    return say(language, "{title} (from the Hub, needs {memory})", title=title, memory=preset.memory)

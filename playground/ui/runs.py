@@ -17,12 +17,13 @@ from typing import Any
 from playground.model_thread import in_model_thread
 from playground.models import Library
 from playground.race import race
+from playground.recorded import Recorder
 from playground.run import Prepared
 from playground.sampling import COUPLED, is_lossless
-from playground.trace import FinishReason, InvalidRequest, Reading
+from playground.trace import FinishReason, InvalidRequest, Reading, Started
 from playground.ui.form import Form, field_of, with_label
 from playground.ui.warmup import machine
-from playground.view import LaneInfo, View, dump
+from playground.view import LaneInfo, Spoken, View, dump
 from strategies import strategy
 
 MESSAGE_SECONDS = 0.1
@@ -41,6 +42,8 @@ class Run:
     queue: "SimpleQueue[str | None]" = field(default_factory=SimpleQueue)
     stop: threading.Event = field(default_factory=threading.Event)
     started: bool = False
+    record: Recorder | None = None  # of what happened, once decoding began
+    text_of: Callable[[int], str] = str  # a token's text, by its id
 
     def send(self, message: dict[str, Any]) -> None:
         """Number a message, keep it and hand it on."""
@@ -126,6 +129,16 @@ class Runs:
             run = self._runs.get(run_id)
         return [] if run is None else run.messages[max(0, int(since)) :]
 
+    def find(self, run_id: str) -> Run | None:
+        """The run of that name; None: there was none, or it is no longer kept."""
+        with self._lock:
+            return self._runs.get(run_id)
+
+    def get_ready(self) -> None:
+        """What comes before each run, in the models' thread."""
+        if self._before is not None:
+            self._before()
+
     def _get(self, run_id: str) -> Run:
         if not isinstance(run_id, str) or not 0 < len(run_id) <= LONGEST_ID:
             raise InvalidRequest(f"The run's name is {run_id!r}; it must have 1 to {LONGEST_ID} characters.")
@@ -156,47 +169,57 @@ class Runs:
             run.queue.put(None)
 
     def _run(self, run: Run, form: Form) -> None:
-        if self._before is not None:
-            self._before()
+        self.get_ready()
         run.send({"status": "Checking the settings"})
         self._decode(run, form, form.prepare(self.library, lambda text: run.send({"status": text})))
 
     def _decode(self, run: Run, form: Form, prepared: Prepared) -> None:
         chosen = strategy(form.strategy)
         baseline = form.baseline and chosen.drafts
-        lanes = [prepared.plain().events()] if baseline else []
-        lanes.append(prepared.events(calibrate=chosen.drafts and not baseline))
+        runs = [prepared.plain(), prepared] if baseline else [prepared]
         infos = lane_infos(form, baseline)
         request = prepared.request
-        view = View(
-            prepared.target.tokenizer,
-            infos,
-            request.temperature == 0,
-            request.verifier,
-            lossless=is_lossless(request),
-            one_text=request.verifier == COUPLED,
-        )
+        law: dict[str, Any] = {
+            "greedy": request.temperature == 0,
+            "verifier": request.verifier,
+            "lossless": is_lossless(request),
+            "one_text": request.verifier == COUPLED,
+        }
+        wordings = [Spoken(prepared.target.tokenizer) for _ in infos]
+        view = View(wordings, infos, **law)
+        run.record = Recorder(infos, tuple(one.request for one in runs), **law, **about(prepared))
+        run.text_of = wordings[-1].text_of
         run.send({**view.begin(), "status": "Reading the prompt", **about(prepared)})
+        calibrate = chosen.drafts and not baseline
+        lanes = [one.events(calibrate=calibrate) for one in runs]
         reason: FinishReason | None = None
         deadline = time.monotonic() + self.budget_seconds
         due = 0.0
+        steps: list[dict[str, Any]] = []
         with closing(race(lanes)) as events:
             for lane, event in events:
                 if isinstance(event, Reading):
                     run.send({"status": f"Reading the prompt: {event.read:,} of {event.total:,} tokens"})
                 else:
                     view.add(lane, event)
+                    run.record.take(lane, event, () if isinstance(event, Started) else view.last_texts)
+                    if view.pending:
+                        steps.append(view.take())
                 now = time.monotonic()
                 if run.stop.is_set() or now > deadline:
                     reason = "stopped" if run.stop.is_set() else "time"
                     break
-                if now >= due and view.pending:
-                    run.send(view.take())
+                if now >= due and steps:
+                    run.send({"steps": steps})
+                    steps = []
                     due = now + MESSAGE_SECONDS
         if reason is not None:
             view.end(reason)
-        if view.pending:
-            run.send(view.take())
+            run.record.end(reason, view.tails)
+            if view.pending:
+                steps.append(view.take())
+        if steps:
+            run.send({"steps": steps})
 
 
 def about(prepared: Prepared) -> dict[str, str]:

@@ -5,7 +5,18 @@ import gradio as gr
 from playground.models import ASSETS
 
 STYLE = ASSETS / "style"
-CSS_PATHS = [STYLE / "tokens.css", STYLE / "page.css", STYLE / "live.css"]
+CSS_PATHS = [
+    STYLE / "tokens.css",
+    STYLE / "page.css",
+    STYLE / "live.css",
+    STYLE / "lessons.css",
+    STYLE / "compare.css",
+    STYLE / "reckon.css",
+    STYLE / "history.css",
+    STYLE / "prove.css",
+    STYLE / "share.css",
+    STYLE / "everyone.css",  # last: it adjusts the others
+]
 
 
 def theme() -> gr.themes.Base:
