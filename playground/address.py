@@ -213,7 +213,7 @@ class _Reader:
             return text
         raise _Wrong(
             "{name} is {value} in the address, which is no model of the catalogue. A link opens no folder: if you "
-            "trust it, type it there yourself.",
+            "trust it, type it into the settings yourself.",
             name=name,
             value=shown(text),
         )

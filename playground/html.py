@@ -49,7 +49,7 @@ def heading() -> str:
     """The page's h1 and what it is about."""
     return (
         '<div class="sp-heading"><h1>Speculative decoding playground</h1>'
-        "<p>A cheap drafter guesses the next tokens; the target checks all guesses in one pass.</p></div>"
+        "<p>A drafter guesses tokens ahead; the target checks them in one pass.</p></div>"
     )
 
 
@@ -59,7 +59,8 @@ def live_view() -> str:
         '<div class="sp-line"><p class="sp-error" role="alert" hidden></p><p class="sp-status" role="status"></p>'
         f'<div class="sp-aside"><p class="sp-machine"></p>{_player()}</div></div>'
         f'<div class="sp-lanes">{_lane(0)}{_lane(1)}</div>'
-        f"{_stage()}{legend()}{_strip()}{_plots()}{_card()}"
+        f'<div class="sp-below">{_stage()}{legend()}</div>'
+        f"{_strip()}{_plots()}{_card()}"
     )
 
 
@@ -79,14 +80,14 @@ def _player() -> str:
 
 def _stage() -> str:
     return (
-        '<div class="sp-stage-place"><section class="sp-stage" aria-label="One round in slow motion" hidden><header>'
+        '<section class="sp-stage" aria-label="One round in slow motion" hidden><header>'
         '<h2 class="sp-stage-title"></h2><ol class="sp-stage-phases"></ol>'
         '<button type="button" class="sp-stage-back" aria-label="Phase before">‹</button>'
         '<button type="button" class="sp-stage-next" aria-label="Next phase">›</button>'
         '<button type="button" class="sp-stage-close" aria-label="Close the slow motion">×</button></header>'
         '<p class="sp-stage-text" aria-live="polite"></p><div class="sp-stage-body">'
         '<div class="sp-stage-row"></div><table class="sp-stage-bars" hidden><thead></thead><tbody></tbody></table>'
-        "</div></section></div>"
+        "</div></section>"
     )
 
 

@@ -133,14 +133,17 @@ def read(path: Path, *, actions: bool = True) -> Lesson:
     sections = list(_sections(body, called))
     if not FEWEST_STEPS + 1 <= len(sections) <= MOST_STEPS + 1:
         raise BadLesson(
-            f"{called}: it has {len(sections)} sections; it must have {FEWEST_STEPS} to {MOST_STEPS} steps and a question."
+            f"{called}: it has {len(sections)} sections; it must have {FEWEST_STEPS} to {MOST_STEPS} steps and a "
+            "question."
         )
     steps = tuple(_step(name, tokens, f"{called}, step {name!r}", actions) for name, tokens in sections)
     for step in steps[:-1]:
         if step.answer is not None:
             raise BadLesson(f"{called}, step {step.title!r}: only the last section, the question, has an answer (>).")
     if steps[-1].answer is None:
-        raise BadLesson(f"{called}, step {steps[-1].title!r}: the last section is the question; its answer (>) is missing.")
+        raise BadLesson(
+            f"{called}, step {steps[-1].title!r}: the last section is the question; its answer (>) is missing."
+        )
     return Lesson(path.stem, title, minutes, steps)
 
 

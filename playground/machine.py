@@ -141,6 +141,6 @@ def exactness(dtype: str) -> str:
     if dtype == "float32":
         return "float32: at temperature 0 every strategy writes exactly what plain decoding writes."
     return (
-        f"{dtype}: faster here, but a pass over several tokens rounds differently from a pass over one; where the "
-        "target's two best logits (nearly) tie, the lanes may part, and the page then says where and by how much."
+        f"{dtype}: faster here, but a wider pass rounds differently: where the target's two best logits nearly tie, "
+        "the lanes may part, and the page then says where and by how much."
     )

@@ -131,6 +131,7 @@ class Proof:
     texts: Texts | None = None
     drawn: Drawn | None = None
     finding: Finding | None = None
+    wanted: int = 0  # draws
     done: bool = False
     stopped: bool = False
 
@@ -241,6 +242,7 @@ class Prover:
             texts=self._texts(),
             drawn=drawn,
             finding=None if drawn is None else judge(drawn.fits, exact_numbers),
+            wanted=self._wanted,
             done=self._done,
             stopped=self._stop.is_set(),
         )

@@ -34,10 +34,9 @@ def empty(language: str) -> str:
 def picture(language: str, proof: Proof) -> str:
     """All of the proof, as far as it got."""
     sections = []
-    sampling = proof.request.temperature > 0
     if proof.texts is not None:
         sections.append(_section(about_texts(language, proof, proof.texts), _texts(language, proof.texts)))
-    if sampling and (proof.drawn is not None or proof.texts is None or proof.done):
+    if proof.request.temperature > 0:
         body = "" if proof.drawn is None else _draws(language, proof, proof.drawn)
         sections.append(_section(about_draws(language, proof, proof.drawn), body))
     two = " sp-proof-two" if len(sections) == 2 else ""
@@ -94,7 +93,10 @@ def _draws(language: str, proof: Proof, drawn: Drawn) -> str:
         figures.append(_figure(language, say(language, "Second token"), drawn.second, None, note, proof.done))
     elif proof.done:
         nothing = say(language, "Second token: no first token came often enough, or the text ended with it.")
-        figures.append(f'<p class="sp-proof-why">{escape(nothing)}</p>')
+        figures.append(f'<p class="sp-proof-why sp-proof-later">{escape(nothing)}</p>')
+    else:
+        later = say(language, "Second token: looked at after the draws, where a first token came often enough.")
+        figures.append(f'<p class="sp-proof-why sp-proof-later">{escape(later)}</p>')
     notes = [
         say(language, "{ms} ms a draw.", ms=round(1000 * drawn.seconds / drawn.done)),
         say(language, "The prompt was read again for every draw.")
@@ -116,7 +118,7 @@ def _figure(language: str, title: str, one: Fit, estimate: float | None, note: s
 
     keys = [
         ("tv", say(language, "measured TV {value}", value=f"{one.tv:.3f}")),
-        ("floor", say(language, "noise alone: {mean} on average, {most} in 19 of 20 tests at most",
+        ("floor", say(language, "noise alone: {mean} on average, at most {most} in 19 of 20 tests",
                       mean=f"{one.floor_mean:.3f}", most=f"{one.floor_95:.3f}")),
     ]  # fmt: skip
     marks = (
@@ -128,7 +130,7 @@ def _figure(language: str, title: str, one: Fit, estimate: float | None, note: s
         keys.append(("estimate", say(language, "reckoned from p and q {value}", value=f"{estimate:.3f}")))
     legend = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in keys)
     below = " ".join(filter(None, [chi(language, one) if done else "", note]))
-    count = escape(say(language, "{n} draws", n=one.n))
+    count = escape(say(language, "1 draw") if one.n == 1 else say(language, "{n} draws", n=one.n))
     return (
         f'<figure class="sp-proof-figure"><figcaption>{escape(title)} <span>{count}</span></figcaption>'
         f'<div class="sp-proof-gauge" role="img" aria-label="{escape(measure(language, one))}">{marks}</div>'

@@ -127,9 +127,9 @@ def _parting(language: str, proof: Proof, lane: Written, agreement: Agreement) -
         return said
     gap = f"{agreement.gap:.2g}"
     if proof.request.temperature > 0:
-        said.append(say(language, "In the target's logits, the noise included, they are {gap} apart.", gap=gap))
+        said.append(say(language, "In the target's logits, the noise included, the two are {gap} apart.", gap=gap))
     else:
-        said.append(say(language, "In the target's two best logits they are {gap} apart.", gap=gap))
+        said.append(say(language, "In the target's logits the two are {gap} apart.", gap=gap))
     if agreement.tie:
         said.append(say(language, "That is a tie within the rounding of {dtype}, and no fault.", dtype=proof.dtype))
     elif proof.dtype == "float32":
@@ -142,12 +142,12 @@ def _parting(language: str, proof: Proof, lane: Written, agreement: Agreement) -
 def about_draws(language: str, proof: Proof, drawn: Drawn | None) -> Said:
     """Of the draws."""
     verifier = say(language, VERIFIERS[proof.request.verifier].title)
-    wanted = 0 if drawn is None else drawn.done
+    runs = drawn.done if proof.done and drawn is not None else proof.wanted
     tested = say(
         language,
         "Tested: the first two tokens of {n} runs with a seed each, against the target's own probabilities. Verifier: "
         "{verifier}.",
-        n=wanted, verifier=verifier,
+        n=runs, verifier=verifier,
     )  # fmt: skip
     if proof.lossless:
         title = say(language, "The same distribution")
@@ -158,7 +158,11 @@ def about_draws(language: str, proof: Proof, drawn: Drawn | None) -> Said:
         )
     else:
         title = say(language, "The distance that it costs")
-        fault = say(language, "A distance is no fault here: this verifier gives up exactness for speed.")
+        fault = say(
+            language,
+            "A distance is no fault here: this verifier gives up exactness for speed. Noise is part of what is "
+            "measured; more draws lessen it.",
+        )
     kind, verdict = _draws_verdict(language, proof, drawn)
     return Said(title, kind, verdict, tested, fault)
 

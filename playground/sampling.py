@@ -37,10 +37,9 @@ class Law:
     def __init__(self, request: Request) -> None:
         self.greedy = request.temperature == 0
         self._banned = list(request.banned_ids)
-        self._penalty = (
-            RepetitionPenaltyLogitsProcessor(float(request.repetition_penalty)) if request.repetition_penalty != 1 else None
-        )
-        self._temperature = None if request.temperature in (0, 1) else TemperatureLogitsWarper(float(request.temperature))
+        penalty, heat = float(request.repetition_penalty), float(request.temperature)  # theirs refuse whole numbers
+        self._penalty = RepetitionPenaltyLogitsProcessor(penalty) if penalty != 1 else None
+        self._temperature = None if heat in (0, 1) else TemperatureLogitsWarper(heat)
         self._top_k = request.top_k
         self._top_p = request.top_p
         self._min_p = [MinPLogitsWarper(request.min_p)] if request.min_p > 0 else []

@@ -56,7 +56,8 @@ def parsed(text: str) -> Any:
     """
     try:
         data = json.loads(text, parse_constant=_constant, object_pairs_hook=_object)
-        if _SURROGATE.search(text) or not text.isascii():
+        text.encode()
+        if _SURROGATE.search(text):
             _check_unicode(data)
     except Malformed:
         raise

@@ -60,7 +60,7 @@ def snippet(form: Form, language: str = ENGLISH, dtype_of: DtypeOf = unknown, wh
         return _comment(say(language, "These settings cannot be run: {reason}", reason=error))
     notes = [*run.notes, *_notes_on_numbers(run, dtype_of(run.request.target))]
     parts = [
-        "\n".join(_comment(say(language, text, **values)) for text, values in notes),
+        _differences(notes, language),
         _imports(run),
         _models(run, dtype_of, where, language),
         _prompt(form),
@@ -343,10 +343,18 @@ def _indented(code: list[str]) -> list[str]:
     return [f"    {line}" for line in code]
 
 
-def _comment(text: str, before: str = "") -> str:
+def _differences(notes: Sequence[Note], language: str) -> str:
+    if not notes:
+        return ""
+    items = [_comment(say(language, text, **values), bullet="- ") for text, values in notes]
+    return "\n".join([_comment(say(language, "What differs from the run on the page:")), *items])
+
+
+def _comment(text: str, before: str = "", bullet: str = "") -> str:
     """`text` as comment lines: nothing in it can end a comment."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return before + "\n".join(f"# {line}" for line in textwrap.wrap(plain, WIDTH))
+    rows = textwrap.wrap(plain, WIDTH, initial_indent=bullet, subsequent_indent=" " * len(bullet))
+    return before + "\n".join(f"# {row}" for row in rows)
 
 
 def _text(text: str) -> str:

@@ -68,6 +68,7 @@ def test_a_saved_run_opens_again_and_shows_the_same_spans_and_numbers(open_page:
 
 
 def test_a_trace_opens_on_a_page_that_has_run_nothing_and_loads_no_model(open_page: Visit, tmp_path: Path) -> None:
+    open_page.page.wait_for_function("document.querySelector('.sp-machine').textContent")  # what is here was said
     kept = dict(open_page.runs.library._loaded)
     choose(open_page, put(tmp_path / "run.json", run_of().to_json()))
     wait_for(open_page, 1)

@@ -87,11 +87,12 @@ def test_a_step_runs_exactly_its_settings_and_what_it_points_at_is_there(
         assert classroom.page.is_visible(".sp-lesson-set") is (step.action.settings is not None)
         assert classroom.page.is_visible(".sp-lesson-run") is step.action.run
         if step.action.settings is not None:
+            before = classroom.page.evaluate("window.playground.run")
             set_up(classroom, ".sp-lesson-run" if step.action.run else ".sp-lesson-set")
             if not step.action.run:
                 assert heard == []
                 classroom.page.click("#sp-run")
-            classroom.page.wait_for_function(ENDED)
+            classroom.page.wait_for_function(f"(before) => window.playground.run !== before && {ENDED}", arg=before)
             assert heard == [FORMS[lesson.name, i][0]]
             heard.clear()
         for selector in step.action.point:
@@ -154,6 +155,19 @@ def test_the_panel_stays_in_sight_when_it_points_far_down(classroom: Visit) -> N
     assert page.evaluate(inside, "#sp-lessons")
     assert page.evaluate("document.getElementById('sp-lessons').getBoundingClientRect().height") <= 170
     assert page.evaluate("document.getElementById('sp-side').getBoundingClientRect().top") == 0
+
+
+def test_all_that_a_step_points_at_comes_into_sight_beside_the_panel(classroom: Visit) -> None:
+    go(classroom, 5, 0)
+    set_up(classroom)
+    go(classroom, 5, 4)
+    both = """() => {
+        const clear = document.getElementById("sp-lessons").getBoundingClientRect().bottom;
+        const [a, b] = ["#sp-early-exit-exit_layer", "[data-number=acceptance_rate]"].map(
+            (selector) => document.querySelector(selector).getBoundingClientRect());
+        return a.top >= 0 && a.bottom <= innerHeight && b.top >= clear && b.bottom <= innerHeight;
+    }"""
+    classroom.page.wait_for_function(both, timeout=5000)
 
 
 def test_it_can_be_done_with_the_keyboard_alone(open_page: Visit) -> None:

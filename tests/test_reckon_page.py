@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from browsing import Visit, needs_chromium
 from fakes import byte_tokenizer
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground import theory
@@ -127,6 +127,7 @@ def test_a_bad_value_is_refused_by_name_with_what_is_allowed(name: str, value: A
         Setting(**{name: value})
 
 
+@settings(max_examples=40)
 @given(SETTINGS)
 def test_every_setting_has_its_figures_numbers_and_sentences(now: Setting) -> None:
     for run in (None, a_run()):

@@ -202,7 +202,7 @@ DUE: dict[str, dict[str, Any]] = {
 
 def _comments(form: Form) -> str:
     rows = snippet(form, dtype_of=lambda name: "bfloat16").splitlines()
-    return " ".join(row.removeprefix("# ") for row in rows if row.startswith("#"))
+    return " ".join(" ".join(row.removeprefix("# ") for row in rows if row.startswith("#")).split())
 
 
 @pytest.mark.parametrize("text", DUE)

@@ -28,6 +28,7 @@ SCRIPTS = ROOT / "assets" / "scripts"
 # What never reaches the page: the command line, training, and files that only a developer writes.
 OFF_THE_PAGE = re.compile(r"/(cli\w*|__main__|training/.*|lessons|eagle_head)\.py$")
 ERRORS = {"InvalidRequest", "InvalidTrace"}
+MADE = {("machine", "exactness"), ("warmup", "machine"), ("form", "lane_title"), ("runs", "lane_infos")}
 MODELS = {"sp-target", "sp-assistant"}  # whose choices are names of models
 
 
@@ -82,6 +83,7 @@ class _Reader(HTMLParser):
         self.found += [value for name, value in attrs if name in told and value]
 
 
+_SENTENCE = re.compile(r"[A-Z{“◌p][\w'“”{}◌]*[,:]?( [\w'“”{}=,:.;()-]+){2}")
 _STRING = r'"((?:[^"\\\n]|\\.)*)"'
 
 
@@ -91,7 +93,9 @@ def script_texts() -> Iterator[str]:
         text = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.strip().startswith("//"))
         spoken = re.findall(rf"\bt\({_STRING}", text)
         # Sentences in tables and constants; a class or a selector is no three words.
-        others = [s for s in re.findall(_STRING, text) if re.match(r"[A-Z{“◌p][\w'“”{}◌]*,?( [\w'“”{}=,:.;]+){2}", s)]
+        others = [s for s in re.findall(_STRING, text) if _SENTENCE.match(s) and "<" not in s]
+        others += re.findall(_STRING, "".join(re.findall(r"const TITLES = .*", text)))
+        others += re.findall(rf"\bchance: {_STRING}", text)  # of the card's rules
         yield from (json.loads(f'"{one}"') for one in (*spoken, *others))
 
 
@@ -107,13 +111,15 @@ def said_texts() -> Iterator[str]:
     """What `say` is given."""
     for _, tree in sources():
         for call in calls(tree, {"say"}):
-            constants = [n.value for argument in call.args for n in ast.walk(argument) if isinstance(n, ast.Constant)]
-            yield from filter(_readable, constants)
+            for argument in call.args:
+                yield from templates(argument)
 
 
 def sentence_texts() -> Iterator[str]:
     """Constants that are sentences, or have places for values: what is kept in a table, and said later."""
-    for _, tree in sources():
+    for path, tree in sources():
+        if path.name in ("catalogue.py", "presets.py"):  # models, for the command line; prompts
+            continue
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         pieces = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         for node in ast.walk(tree):
@@ -129,8 +135,7 @@ def error_texts() -> Iterator[str]:
             for argument in call.args[:1]:
                 yield from templates(argument)
         for call in calls(tree, {"_need"}):
-            if call.args and isinstance(last := call.args[-1], ast.Constant) and _readable(last.value):
-                yield last.value
+            yield from (text for text in templates(call.args[-1]) if " " in text)
 
 
 def status_texts() -> Iterator[str]:
@@ -140,10 +145,22 @@ def status_texts() -> Iterator[str]:
             for argument in call.args[:1]:
                 yield from templates(argument)
         for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "attr", "") == "_text":
+                yield from templates(node.value)
             if isinstance(node, ast.Dict):
                 for key, value in zip(node.keys, node.values, strict=True):
                     if isinstance(key, ast.Constant) and key.value in ("status", "error", "problem"):
                         yield from templates(value)
+
+
+def made_texts() -> Iterator[str]:
+    """What these functions put together from values."""
+    for path, tree in sources():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and (path.stem, node.name) in MADE:
+                for part in ast.walk(node):
+                    if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Return) and part.value is not None):
+                        yield from templates(part if isinstance(part, ast.JoinedStr) else part.value)
 
 
 def calls(tree: ast.AST, names: set[str]) -> Iterator[ast.Call]:
@@ -170,7 +187,7 @@ def templates(node: ast.expr) -> Iterator[str]:
             else:
                 place += 1
                 made += f"{{{place}}}"
-        if _readable(made):
+        if _readable(made) or ", K = " in made:
             yield made
 
 
@@ -180,7 +197,7 @@ def _readable(text: Any) -> bool:
 
 SOURCES = {
     "page": page_texts, "registry": registry_texts, "markup": markup_texts, "scripts": script_texts,
-    "said": said_texts, "sentences": sentence_texts, "errors": error_texts, "status": status_texts,
+    "said": said_texts, "sentences": sentence_texts, "errors": error_texts, "status": status_texts, "made": made_texts,
 }  # fmt: skip
 
 
@@ -189,6 +206,6 @@ def every_text() -> dict[str, str]:
     found: dict[str, str] = {}
     for where, texts in SOURCES.items():
         for text in texts():
-            if _readable(text) or text in ("K", "c", "v", "p", "q"):
+            if _readable(text) or where == "made" or text in ("K", "c", "v"):
                 found.setdefault(text, where)
     return found

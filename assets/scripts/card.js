@@ -87,11 +87,12 @@ export class Card {
       return;
     }
     const gap = 8;
+    const zoom = this.root.currentCSSZoom ?? 1; // in projector mode
     const card = this.root.getBoundingClientRect();
     const top = Math.min(box.bottom + gap, window.innerHeight - card.height - gap);
     const left = Math.min(box.left, window.innerWidth - card.width - gap);
-    this.root.style.top = `${Math.max(gap, top)}px`;
-    this.root.style.left = `${Math.max(gap, left)}px`;
+    this.root.style.top = `${Math.max(gap, top) / zoom}px`;
+    this.root.style.left = `${Math.max(gap, left) / zoom}px`;
   }
 }
 

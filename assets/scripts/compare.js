@@ -22,7 +22,8 @@ class Compare {
   constructor(root, { server, plotlyUrl }) {
     this.root = root;
     this.server = server;
-    this.run = null;
+    this.run = null; // the last that was started
+    this.shown = null; // the one whose results are shown
     this.running = false;
     this.version = 0;
     this.results = null;
@@ -46,7 +47,7 @@ class Compare {
     this.which = create("select", { ariaLabel: t("Which acceptance is shown") },
       new Option(t("of all drafts"), "unconditional"), new Option(t("where all before were kept"), "conditional"));
     this.which.addEventListener("change", () => this.draw());
-    this.places.querySelector("h3").after(this.which);
+    this.places.querySelector("h2").after(this.which);
     this.skipped = create("div", { className: "sp-compare-skipped", hidden: true });
     const files = [["csv", t("Download CSV")], ["json", t("Download JSON")]].map(([kind, label]) => {
       const button = create("button", { type: "button", className: "sp-compare-save", disabled: true }, label);
@@ -56,7 +57,7 @@ class Compare {
     this.files = files;
     this.legend = make("p", "sp-compare-legend",
       make("span", "sp-compare-key slower", t("slower than plain")), make("span", "sp-compare-key same", "1.00×"), make("span", "sp-compare-key faster", t("faster")));
-    this.heat.querySelector("h3").after(this.legend);
+    this.heat.querySelector("h2").after(this.legend);
     this.root.replaceChildren(
       make("div", "sp-compare-head", make("div", "sp-compare-says", this.error, this.status, this.left), make("div", "sp-compare-files", ...files)),
       this.bar, this.heat, this.skipped,
@@ -67,17 +68,16 @@ class Compare {
   box(title, empty) {
     const body = create("div", { className: "sp-compare-body" });
     return create("section", { className: "sp-compare-box", ariaLabel: title },
-      create("h3", {}, title), create("div", { className: "sp-compare-keys" }), body, create("p", { className: "sp-compare-empty" }, empty));
+      create("h2", {}, title), create("div", { className: "sp-compare-keys" }), body, create("p", { className: "sp-compare-empty" }, empty));
   }
 
   // A new comparison, named here: returns the name that its messages will carry.
   begin() {
     const bytes = crypto.getRandomValues(new Uint8Array(12));
     this.run = [...bytes].map((b) => b.toString(16).padStart(2, "0")).join("");
-    Object.assign(this, { version: 0, results: null });
+    this.version = 0;
     this.setRunning(true);
     this.show({ status: t("Waiting for a free place"), done: 0, left: null, error: "" });
-    this.render();
     return this.run;
   }
 
@@ -109,6 +109,8 @@ class Compare {
     const message = JSON.parse(text);
     this.run ??= message.run; // the tab was built anew while a comparison went on
     if (message.run !== this.run || message.version < this.version) return;
+    // Choices that are refused leave what is shown as it is.
+    if (message.running && this.shown !== message.run) this.take({ version: 0, results: null });
     if (message.results) this.take(message);
     else if (message.version > this.version) this.ask();
     if (this.stopping !== this.run || !message.running) this.show(message);
@@ -116,7 +118,7 @@ class Compare {
   }
 
   take({ version, results }) {
-    Object.assign(this, { version, results });
+    Object.assign(this, { version, results, shown: this.run });
     this.render();
   }
 
@@ -143,9 +145,11 @@ class Compare {
 
   render() {
     const { results } = this;
-    const some = Boolean(results?.rows.length);
-    for (const box of [this.heat, this.table, this.curves, this.places]) box.classList.toggle("sp-filled", some);
-    for (const button of this.files) button.disabled = !some;
+    const some = Boolean(results?.heat.length); // what will be measured, if nothing was yet
+    const measured = Boolean(results?.curves.data.length);
+    for (const box of [this.heat, this.table]) box.classList.toggle("sp-filled", some);
+    for (const box of [this.curves, this.places]) box.classList.toggle("sp-filled", measured);
+    for (const button of this.files) button.disabled = !measured;
     this.heat.querySelector(".sp-compare-body").replaceChildren(...(some ? [this.heatMap(results)] : []));
     this.table.querySelector(".sp-compare-body").replaceChildren(...(some ? [this.rows(results)] : []));
     this.showSkipped(results?.skipped ?? []);
@@ -186,12 +190,12 @@ class Compare {
 
   showSkipped(list) {
     this.skipped.hidden = !list.length;
-    const lines = list.map(([name, reason]) => create("li", {}, create("strong", {}, name), ` ${reason}`));
-    this.skipped.replaceChildren(create("h3", {}, t("Not measured")), create("ul", {}, ...lines));
+    const lines = list.map(([name, reason]) => create("li", {}, create("strong", {}, `${name}:`), ` ${reason}`));
+    this.skipped.replaceChildren(create("h2", {}, t("Not measured")), create("ul", {}, ...lines));
   }
 
   draw() {
-    if (!window.Plotly || !this.results?.rows.length) return;
+    if (!window.Plotly || !this.results?.curves.data.length) return;
     const style = getComputedStyle(this.root);
     this.plot(this.curves, this.results.curves, style, (meta) => this.seriesOf(meta));
     this.plot(this.places, this.results.positions[this.which.value], style, (meta) => t("{strategy}, K = {k}", { strategy: this.seriesOf(meta), k: meta.k }));
@@ -211,14 +215,11 @@ class Compare {
       trace.name = name(trace.meta);
       trace.line.color = trace.marker.color = own;
       if (trace.error_y) trace.error_y.color = own;
-      if (trace.meta.best) {
-        trace.mode += "+text";
-        trace.text = trace.x.map((k) => (k === trace.meta.best ? t("best K = {k}", { k }) : ""));
-        trace.textposition = "top center";
-        trace.textfont = { color: own, size: 11 };
-        trace.cliponaxis = false;
-      }
     }
+    layout.annotations = data.filter((trace) => trace.meta.best).map((trace) => ({
+      text: t("best K = {k}", { k: trace.meta.best }), x: trace.meta.best, y: trace.y[trace.x.indexOf(trace.meta.best)],
+      yshift: 16, showarrow: false, font: { color: trace.line.color, size: 11 },
+    }));
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { family: style.fontFamily, size: 11, color: colour("muted") };
     layout.hoverlabel = { font: { family: style.fontFamily, size: 11 } };
@@ -233,7 +234,7 @@ class Compare {
   }
 
   async save(kind) {
-    const text = await this.server.compare_file([this.run, kind]);
+    const text = await this.server.compare_file([this.shown, kind]);
     if (!text) {
       this.show({ status: "", done: this.bar.value, left: null, error: t("The server no longer has this comparison.") });
       return;

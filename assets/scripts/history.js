@@ -189,7 +189,7 @@ export class History {
     if (entry === this.shown) button.setAttribute("aria-current", "true");
     const cells = [
       ["prompt", prompt.trim().replace(/\s+/g, " ").slice(0, 200) || t("(no prompt text)")],
-      ["title", opened ? t("{title} (opened)", { title }) : title],
+      ["title", opened ? t("{title} (opened)", { title: tell(title) }) : tell(title)],
       ["speedup", speedupText(numbers)],
       ["rate", rateText(numbers)],
       ["tokens", t("{n} tokens", { n: numbers.emitted ?? 0 })],

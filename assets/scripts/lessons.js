@@ -4,6 +4,7 @@ import { t } from "./words.js";
 
 const POINTED = "data-sp-point"; // on a part that is pointed at: its number in the step's text
 const LOOK_AGAIN = 400; // ms: controls come and go with the strategy, tokens with a run
+const MARGIN = 16; // px, round a part that is brought into sight
 const STOP_PAUSE = 50; // ms, while a run in progress ends
 const STOP_LIMIT = 15000; // ms
 
@@ -173,7 +174,7 @@ class Lessons {
     event.preventDefault();
     const part = find(this.step.point[Number(link.hash.slice(1)) - 1]);
     if (!part) return;
-    into(part);
+    this.reveal([part]);
     part.classList.remove("sp-here");
     void part.offsetWidth; // so that the animation begins anew
     part.classList.add("sp-here");
@@ -215,12 +216,21 @@ class Lessons {
     for (const [part, numbers] of parts) markAs(part, numbers.join(" "));
   }
 
+  // Bring what is pointed at into sight, beside the panel.
   scroll() {
-    if (!this.open || !this.step) return;
-    for (const selector of [...this.step.point].reverse()) {
-      const part = find(selector);
-      if (part) into(part);
-    }
+    if (this.open && this.step) this.reveal(this.step.point.map(find).filter(Boolean));
+  }
+
+  reveal(parts) {
+    const side = document.getElementById("sp-side");
+    const scrolls = side && getComputedStyle(side).position === "sticky";
+    const beside = parts.filter((part) => scrolls && side.contains(part));
+    if (beside.length) bring(beside, side, 0, window.innerHeight);
+    const rest = parts.filter((part) => !beside.includes(part));
+    const { height } = this.panel.getBoundingClientRect();
+    const atFoot = getComputedStyle(this.panel.closest("#sp-lessons-place")).position === "fixed";
+    const [top, bottom] = atFoot ? [0, window.innerHeight - height] : [height, window.innerHeight];
+    if (rest.length) bring(rest, window, top, bottom);
   }
 }
 
@@ -246,15 +256,26 @@ function unmark(part) {
   part.classList.remove("sp-here");
 }
 
-function into(part) {
+// Scroll as little as it takes to have all parts between `top` and `bottom`; the first, where there is no room for all.
+function bring(parts, scroller, top, bottom) {
+  const boxes = parts.map((part) => part.getBoundingClientRect());
+  const from = Math.min(...boxes.map((box) => box.top)) - MARGIN;
+  const to = Math.max(...boxes.map((box) => box.bottom)) + MARGIN;
+  if (parts.length > 1 && to - from > bottom - top) return bring(parts.slice(0, -1), scroller, top, bottom);
+  const by = from < top ? from - top : to > bottom ? Math.min(to - bottom, from - top) : 0;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-  part.scrollIntoView({ block: "nearest", inline: "nearest", behavior: still ? "auto" : "smooth" });
+  if (by) scroller.scrollBy({ top: by, behavior: still ? "auto" : "smooth" });
 }
 
 function answer(html) {
   const body = make("div", "sp-lesson-answer");
   body.innerHTML = html; // as the step's text
-  return make("details", "", [make("summary", "", [t("Compare with what we saw")]), body]);
+  const made = make("details", "", [make("summary", "", [t("Compare with what we saw")]), body]);
+  made.addEventListener("toggle", () => {
+    const { top } = made.getBoundingClientRect();
+    if (made.open) made.parentElement.scrollTop += top - made.parentElement.getBoundingClientRect().top;
+  });
+  return made;
 }
 
 function make(name, className, children = []) {

@@ -20,7 +20,7 @@ def build(page: Page) -> None:
             label="The same run in plain transformers", lines=8, max_lines=40, wrap_lines=True, buttons=["copy"],
             elem_id="sp-snippet",
         )  # fmt: skip
-    changes: list[Any] = [one.change for one in (page.language, *page.inputs)]  # type: ignore[attr-defined]
+    changes: list[Any] = [one.change for one in (page.language, *page.inputs)]
     gr.on(
         [panel.expand, *changes], write, [page.language, *page.inputs], code, queue=False, trigger_mode="always_last",
         show_progress="hidden", api_visibility="private",

@@ -34,7 +34,7 @@ from playground.compare import (
 )
 from playground.compare_figures import acceptance_by_position, speedup_over_k
 from playground.compare_prompts import tasks_of
-from playground.compare_results import Comparison, Estimate, speedup_by_kind, table
+from playground.compare_results import SHOWN, Comparison, Estimate, speedup_by_kind, table
 from playground.model_thread import in_model_thread
 from playground.models import Library
 from playground.run import Prepared
@@ -102,6 +102,8 @@ class Session:
     error: str = ""
     version: int = 0
     tasks: tuple[Task, ...] = ()
+    wanted: tuple[Combination, ...] = ()
+    tried: bool = False  # what can be run is known
     finished: int = 0  # tasks
     results: list[Result] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
@@ -182,8 +184,8 @@ class Comparisons:
     def _work(self, session: Session, choices: Choices, form_of: FormOf) -> None:
         form = form_of(None, None)
         try:
-            wanted, session.tasks = choices.checked()
-            self._compare(session, wanted, int(choices.new_tokens), form_of)
+            session.wanted, session.tasks = choices.checked()
+            self._compare(session, int(choices.new_tokens), form_of)
         except Refused as error:
             session.error = say(session.language, error.text, **error.values)
         except InvalidRequest as error:
@@ -197,12 +199,12 @@ class Comparisons:
         session.send()
         session.queue.put(None)
 
-    def _compare(self, session: Session, wanted: tuple[Combination, ...], new_tokens: int, form_of: FormOf) -> None:
+    def _compare(self, session: Session, new_tokens: int, form_of: FormOf) -> None:
         session.say("Checking the settings")
         session.send()
         prepare = _Preparing(self.library, session, new_tokens, form_of)
         in_model_thread(self.runs.get_ready)
-        steps = compare(session.tasks, wanted, prepare, in_model_thread)
+        steps = compare(session.tasks, session.wanted, prepare, in_model_thread)
         deadline = time.monotonic() + self.budget_seconds
         watch = _Watch(session)
         with closing(steps) as events:
@@ -318,6 +320,8 @@ class _Watch:
         session, now = self._session, time.monotonic()
         if self._begun is None:
             self._begun = now
+            session.tried = True
+            session.send(with_results=True)  # the rows that will be filled: nothing jumps later
         session.done = event.done / event.total
         if event.done:
             session.left = (now - self._begun) / event.done * (event.total - event.done)
@@ -337,15 +341,22 @@ class _Watch:
 def summary(session: Session) -> dict[str, Any]:
     """What the page shows of the results so far, as plain values; names are English, the page translates them."""
     results = session.results
-    kinds, cells = speedup_by_kind(results, session.tasks)
+    kinds, heat = speedup_by_kind(results, session.tasks)
+    refused = {s.combination for s in session.skipped}
+    ways = [way for way in session.wanted if way not in refused] if session.tried else []
+    cells: dict[Combination, list[Estimate | None]] = {way: [None] * (len(kinds) + 1) for way in ways}
+    cells.update(heat)
+    rows: dict[Combination, tuple[int, dict[str, Estimate | None]]]
+    rows = {way: (0, dict.fromkeys(SHOWN)) for way in (PLAIN, *ways)} if ways else {}
+    rows.update((way, (n, row)) for way, n, row in table(results))
     reasons = dict.fromkeys((_named(s, session), s.reason) for s in session.skipped)
     return {
         "rows": [
             {**_way(way, session), "n": n, "cells": {name: _cell(e) for name, e in row.items()}}
-            for way, n, row in table(results)
+            for way, (n, row) in rows.items()
         ],
         "kinds": kinds,
-        "heat": [{**_way(way, session), "cells": [_cell(e) for e in row]} for way, row in cells],
+        "heat": [{**_way(way, session), "cells": [_cell(e) for e in row]} for way, row in cells.items()],
         "curves": speedup_over_k(results),
         "positions": acceptance_by_position(results),
         "skipped": [[name, reason] for name, reason in reasons],

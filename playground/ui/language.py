@@ -16,7 +16,7 @@ from playground.ui.presets import preset_choices, preset_info
 from playground.view import dump
 from playground.words import ENGLISH, best, dictionary, languages, say
 
-MODULES = ("words.js", "language.js")
+MODULES = ("words.js", "language.js", "projector.js")
 TEXTS = ("label", "info", "placeholder")  # of a component, as a person reads them
 # What is wanted, best first: the address's, then the last choice. What the browser wants is in its request.
 _WANTED = """(_, ...rest) => {
@@ -49,7 +49,7 @@ def speak_everywhere(demo: gr.Blocks, language: gr.Dropdown, picked: gr.Dropdown
     wanted = gr.Textbox(visible=False)
     texts = gr.HTML(
         html_template="<div></div>",
-        js_on_load=f"{bundle(MODULES)}\nmountLanguage({{ watch, value: () => props.value }});",
+        js_on_load=f"{bundle(MODULES)}\nmountLanguage({{ watch, value: () => props.value }});\nmountProjector();",
         apply_default_css=False,
         elem_id="sp-words",
     )

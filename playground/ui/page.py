@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from playground.html import heading
 from playground.models import ASSETS, Library
@@ -201,4 +202,5 @@ def launch_options() -> dict[str, Any]:
         "run_history": False,
         "ssr_mode": False,
         "quiet": True,
+        "app_kwargs": {"middleware": [Middleware(share.ShortAddresses)]},
     }

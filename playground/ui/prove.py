@@ -41,7 +41,7 @@ class Press:
         self.problem = ""
         self.ran_out = False
         self._library, self._form, self._draws = library, form, draws
-        self._deadline = time.monotonic() + budget_seconds
+        self._budget = budget_seconds
         self._news: SimpleQueue[str | None] = SimpleQueue()
         self._asked = 0.0  # when the step that has not begun was asked for; 0: one is under way
         self._left = False
@@ -87,10 +87,11 @@ class Press:
         if prepared is None:
             return
         self.prover = Prover(prepared, draws)
+        deadline = time.monotonic() + self._budget
         due = 0.0
         with closing(_Steps(self.prover.steps())) as steps:
             while self._in_turn(steps.step):
-                if self.stop.is_set() or time.monotonic() > self._deadline:
+                if self.stop.is_set() or time.monotonic() > deadline:
                     self.ran_out = not self.stop.is_set()
                     self.prover.stop()
                 if time.monotonic() >= due:
@@ -169,7 +170,7 @@ def build(page: Page) -> None:
         )
         draws = gr.Slider(
             50, MOST_DRAWS, value=DRAWS, step=50, label="How many draws", info="When sampling: more see finer.",
-            elem_id="sp-prove-draws", min_width=180, buttons=[],
+            elem_id="sp-prove-draws", min_width=230, buttons=[],
         )  # fmt: skip
         prove = gr.Button("Prove it", variant="primary", elem_id="sp-prove", scale=0, min_width=110)
         stop = gr.Button("Stop", elem_id="sp-prove-stop", interactive=False, scale=0, min_width=80)

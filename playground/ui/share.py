@@ -7,6 +7,7 @@ from typing import Any
 
 import gradio as gr
 from gradio.context import Context
+from starlette.responses import PlainTextResponse
 
 from playground.address import FOREIGN, LONGEST, Problem, from_query, to_query
 from playground.catalogue import CATALOGUE
@@ -21,6 +22,7 @@ TOO_LONG = (
     "run as a trace and share the file."
 )
 FOLDER = "{model} is a folder of this machine. A link opens no folder: whoever opens it is told so."
+REFUSED = 32_000  # characters of a query that no page is sent for: gradio breaks at twice as many
 _MOUNT = "mountShare(element, { ...PARTS, watch, value: () => props.value });"
 
 
@@ -70,5 +72,21 @@ def build(page: Page, link: gr.Button, defaults: Form) -> None:
 
 
 def _message(**content: list[Problem] | tuple[Problem, ...] | str) -> str:
-    """What the script is told; never twice the same, or it would not notice."""
-    return dump({"id": secrets.token_hex(4), **content})
+    """What the script is told; never twice the same, or it would not notice. Gradio warns of what looks like HTML."""
+    return dump({"id": secrets.token_hex(4), **content}).replace("<", "\\u003c")
+
+
+class ShortAddresses:
+    """The server's door: an address that is far too long gets a sentence in the place of a page."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Refuse it, or hand it on."""
+        length = len(scope.get("query_string", b""))
+        if scope["type"] != "http" or length <= REFUSED:
+            await self._app(scope, receive, send)
+            return
+        text = f"The address is {length:,} characters long, and at most {LONGEST:,} are read: nothing was opened."
+        await PlainTextResponse(text, status_code=414)(scope, receive, send)

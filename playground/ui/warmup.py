@@ -73,4 +73,6 @@ def machine(target: Loaded) -> str:
     """The target, its number format and the threads that it runs on."""
     title = CATALOGUE[target.name].title if target.name in CATALOGUE else target.name
     threads = torch.get_num_threads()
-    return f"{title} · {target.dtype} · {threads} thread{'' if threads == 1 else 's'}"
+    if threads == 1:
+        return f"{title} · {target.dtype} · 1 thread"
+    return f"{title} · {target.dtype} · {threads} threads"
