@@ -35,8 +35,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "k": (1, MAX_K), "temperature": (0.0, 2.0), "max_new_tokens": (1, 1024), "top_k": (0, EXACT), "top_p": (0.05, 1.0),
     "min_p": (0.0, 0.5), "repetition_penalty": (1.0, 2.0), "seed": (0, EXACT),
 }  # fmt: skip
-# Gradio's own, and those that its hosts and others add: not ours to read or to complain of.
-FOREIGN = r"__(?:theme|sign|lang|replica|sso)|view|deep_link|logs|_nb_redirects|_target_url|utm_\w+"
+# The look alone, gradio's own, and those that its hosts and others add: not ours to read or to complain of.
+FOREIGN = r"__(?:theme|sign|lang|replica|sso)|projector|view|deep_link|logs|_nb_redirects|_target_url|utm_\w+"
 _FOREIGN = re.compile(FOREIGN, re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})([eE][+-]?\d{1,3})?", re.ASCII)
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -11,6 +11,7 @@ from playground.sampling import VERIFIERS
 from playground.words import say
 from strategies import strategy
 
+FEW = 50  # draws with which a difference that matters could hardly show: no tick for fewer
 # What a section found: a difference where there may be none; none; a distance that was to be expected.
 GOOD, BAD, LOSSY, OPEN = "good", "bad", "lossy", "open"
 
@@ -49,7 +50,11 @@ def about_texts(language: str, proof: Proof, texts: Texts) -> Said:
     greedy = proof.request.temperature == 0
     kind, verdict = _texts_verdict(language, proof, texts)
     if greedy:
-        title = say(language, "The same text at temperature 0")
+        title = (
+            say(language, "The same text at temperature 0")
+            if proof.lossless
+            else say(language, "The difference that it makes at temperature 0")
+        )
         tested = say(
             language,
             "Tested: the target alone and the strategy go on from this prompt; their texts are compared token for "
@@ -185,7 +190,7 @@ def _draws_verdict(language: str, proof: Proof, drawn: Drawn | None) -> tuple[st
 
 def _lossless_draws(language: str, proof: Proof, drawn: Drawn, values: dict[str, object]) -> tuple[str, str]:
     if proof.finding == "within":
-        return GOOD, say(
+        return (OPEN if drawn.done < FEW else GOOD), say(
             language,
             "Within the noise: {n} draws show no difference from the target's distribution (p = {p}). A distance "
             "well below {most} would not show with so few.",

@@ -90,7 +90,9 @@ _STRING = r'"((?:[^"\\\n]|\\.)*)"'
 def script_texts() -> Iterator[str]:
     """Of the scripts: what `t` is given, and what stands in their tables of texts."""
     for path in SCRIPTS.glob("*.js"):
-        text = "\n".join(line for line in path.read_text(encoding="utf-8").splitlines() if not line.strip().startswith("//"))
+        text = "\n".join(
+            line for line in path.read_text(encoding="utf-8").splitlines() if not line.strip().startswith("//")
+        )
         spoken = re.findall(rf"\bt\({_STRING}", text)
         # Sentences in tables and constants; a class or a selector is no three words.
         others = [s for s in re.findall(_STRING, text) if _SENTENCE.match(s) and "<" not in s]
@@ -123,7 +125,7 @@ def sentence_texts() -> Iterator[str]:
         docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         pieces = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | pieces:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | pieces:  # noqa: SIM102
                 if re.fullmatch(r"[A-Z“{][^<>\n]* [^<>\n]*[.:]|[^<>\n]*\w+ [^<>\n]*\{\w+\}[^<>\n]*", node.value):
                     yield node.value
 

@@ -3,11 +3,12 @@
 import { t } from "./words.js";
 
 const KEPT = "sp-projector";
-const ON = "sp-projecting"; // on the document, while the mode is on
+const FOLD = "#sp-settings > button.label-wrap";
+const ON = "sp-projecting"; // on the page, while the mode is on
 
 export function mountProjector() {
   const head = document.getElementById("sp-head");
-  if (!head) {
+  if (!head || !document.querySelector(FOLD)) { // they may come after this part
     setTimeout(mountProjector, 20);
     return;
   }
@@ -21,27 +22,29 @@ export function mountProjector() {
   };
   document.addEventListener("playground:language", name);
   button.addEventListener("click", () => {
-    const on = !document.documentElement.classList.contains(ON);
+    const on = !document.getElementById("sp-page").classList.contains(ON);
     keep(on);
     project(button, on);
   });
   name();
   head.append(button);
-  project(button, wanted());
+  project(button, wanted(), false);
 }
 
-function project(button, on) {
-  document.documentElement.classList.toggle(ON, on);
+function project(button, on, changed = true) {
+  document.getElementById("sp-page").classList.toggle(ON, on);
   button.setAttribute("aria-pressed", String(on));
   const small = getComputedStyle(button).display === "none"; // on a phone there is no such mode
-  if (!small) fold(on);
+  if (!small && (on || changed)) fold(on);
   window.dispatchEvent(new Event("resize")); // the plots take their new size
 }
 
-// The settings fold away, and come back with the mode's end.
-function fold(away) {
-  const label = document.querySelector("#sp-settings > button.label-wrap");
-  if (label && label.classList.contains("open") === away) label.click();
+// The settings fold away, and come back with the mode's end. A page that is just being built hears no click yet.
+function fold(away, tries = 40) {
+  const label = document.querySelector(FOLD);
+  if (!label || label.classList.contains("open") !== away || !tries) return;
+  label.click();
+  setTimeout(() => fold(away, tries - 1), 50);
 }
 
 function wanted() {

@@ -103,7 +103,12 @@ def _main(
 
 
 def _run_tab(
-    runs: Runs, warm_up: WarmUp, chosen: Controls, picked: gr.Dropdown, start: Form, offered: list[Example],
+    runs: Runs,
+    warm_up: WarmUp,
+    chosen: Controls,
+    picked: gr.Dropdown,
+    start: Form,
+    offered: list[Example],
     language: gr.Dropdown,
 ) -> tuple[gr.Textbox, gr.Checkbox]:
     with gr.Row(elem_id="sp-ask", equal_height=True):

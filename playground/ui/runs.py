@@ -187,9 +187,10 @@ class Runs:
         }
         wordings = [Spoken(prepared.target.tokenizer) for _ in infos]
         view = View(wordings, infos, **law)
-        run.record = Recorder(infos, tuple(one.request for one in runs), **law, **about(prepared))
+        told: dict[str, Any] = about(prepared)
+        run.record = Recorder(infos, tuple(one.request for one in runs), **law, **told)
         run.text_of = wordings[-1].text_of
-        run.send({**view.begin(), "status": "Reading the prompt", **about(prepared)})
+        run.send({**view.begin(), "status": "Reading the prompt", **told})
         calibrate = chosen.drafts and not baseline
         lanes = [one.events(calibrate=calibrate) for one in runs]
         reason: FinishReason | None = None
