@@ -51,7 +51,7 @@ def about_texts(language: str, proof: Proof, texts: Texts) -> Said:
     kind, verdict = _texts_verdict(language, proof, texts)
     if greedy:
         title = (
-            say(language, "The same text at temperature 0")
+            say(language, "Is it the same text at temperature 0?")
             if proof.lossless
             else say(language, "The difference that it makes at temperature 0")
         )

@@ -133,10 +133,15 @@ def settle_verifier(
     """
     settled = verifier_settings(name, values)
     if VERIFIERS[name].mixes and chosen.drafts and not chosen.gives_q(settings):
-        way_out = "" if chosen.q_when is None else f"set {chosen.q_when[0]} to {chosen.q_when[1]!r}, "
+        if chosen.q_when is not None:
+            raise InvalidRequest(
+                f"verifier is {name!r}, which mixes the drafter's probabilities in, and {chosen.name} has none here: "
+                f"set {chosen.q_when[0]} to {chosen.q_when[1]!r}, choose a strategy with a drafting model, such as "
+                "assistant, or another verifier."
+            )
         raise InvalidRequest(
             f"verifier is {name!r}, which mixes the drafter's probabilities in, and {chosen.name} has none here: "
-            f"{way_out}choose a strategy with a drafting model, such as assistant, or another verifier."
+            "choose a strategy with a drafting model, such as assistant, or another verifier."
         )
     return settled
 

@@ -40,7 +40,7 @@ class Choice:
             return str(value)
         whole = isinstance(self.default, int)
         if isinstance(value, bool) or not isinstance(value, int | float) or (whole and not float(value).is_integer()):
-            raise InvalidRequest(f"{self.name} is {value!r}; it must be a {'whole ' if whole else ''}number.")
+            raise InvalidRequest(f"{self.name} is {value!r}; it must be {'a whole number' if whole else 'a number'}.")
         low, high = self.minimum, self.maximum
         if (low is not None and not value >= low) or (high is not None and not value <= high):
             allowed_range = f"{low:g} or more" if high is None else f"from {low:g} to {high:g}"

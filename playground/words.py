@@ -39,9 +39,7 @@ def languages() -> dict[str, str]:
 def say(language: str, text: str, **values: object) -> str:
     """`text`, which is English, in `language`, with `{name}` in it replaced by the values of these names."""
     spoken = dictionary(language).get(text, text)
-    for name, value in values.items():
-        spoken = spoken.replace(f"{{{name}}}", str(value))
-    return spoken
+    return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), spoken)
 
 
 def best(wanted: str) -> str:
@@ -67,8 +65,13 @@ def translate_sentence(language: str, text: str) -> str:
     for fitting, template in templates(language):
         found = fitting(text)
         if found is not None:
-            return say(language, template, **{name: say(language, value) for name, value in found.items()})
+            return say(language, template, **{name: _value(language, value) for name, value in found.items()})
     return text
+
+
+def _value(language: str, value: str) -> str:
+    """A value inside a sentence: what is quoted is somebody's own."""
+    return value if value[:1] in "'\"“" else translate_sentence(language, value)
 
 
 @cache
@@ -87,7 +90,7 @@ def places(text: str) -> list[str]:
 def _values_of(template: str) -> Callable[[str], dict[str, str] | None]:
     names = places(template)
     between = [re.escape(part) for part in _PLACE.split(template)[::2]]
-    pattern = re.compile("(.+?)".join(between), re.DOTALL)
+    pattern = re.compile("(.*?)".join(between), re.DOTALL)
 
     def values(sentence: str) -> dict[str, str] | None:
         found = pattern.fullmatch(sentence)

@@ -189,6 +189,8 @@ def templates(node: ast.expr) -> Iterator[str]:
             else:
                 place += 1
                 made += f"{{{place}}}"
+                if isinstance(part, ast.FormattedValue) and isinstance(part.value, ast.IfExp):
+                    yield from templates(part.value)
         if _readable(made) or ", K = " in made:
             yield made
 

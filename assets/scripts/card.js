@@ -90,7 +90,10 @@ export class Card {
     const zoom = this.root.currentCSSZoom ?? 1; // in projector mode
     const card = this.root.getBoundingClientRect();
     const top = Math.min(box.bottom + gap, window.innerHeight - card.height - gap);
-    const left = Math.min(box.left, window.innerWidth - card.width - gap);
+    // Where it would hide what it is about, it goes over the other lane.
+    const hides = box.bottom - Math.max(gap, top) > box.height / 2;
+    const beside = box.left > card.width / 2 ? box.left - card.width - gap : box.right + gap;
+    const left = Math.min(hides ? Math.max(gap, beside) : box.left, window.innerWidth - card.width - gap);
     this.root.style.top = `${Math.max(gap, top) / zoom}px`;
     this.root.style.left = `${Math.max(gap, left) / zoom}px`;
   }

@@ -1,7 +1,7 @@
 // The tab Compare: progress, a table, a heat map and two plots of what the server measured. Every message says how far
 // the comparison is; results come whole, so that a missed message costs nothing. All texts are written as text.
 
-import { t } from "./words.js";
+import { t, tell } from "./words.js";
 
 const COLUMNS = [
   // key, heading, what it means, how its value is written
@@ -140,7 +140,7 @@ class Compare {
     write(this.left, left === null || left === undefined ? "" : timeLeft(left));
     this.bar.value = done ?? 0;
     this.error.hidden = !error;
-    write(this.error, error ?? "");
+    write(this.error, tell(error ?? ""));
   }
 
   render() {

@@ -3,9 +3,11 @@
 import { skeletonOf } from "./words.js";
 
 export function mountLanguage({ watch, value }) {
-  const top = document.getElementById("sp-top");
-  const heading = top ? skeletonOf(top) : () => {};
-  document.addEventListener("playground:language", heading);
+  let heading; // it may come after this part, and is English until now
+  document.addEventListener("playground:language", () => {
+    heading ??= skeletonOf(document.getElementById("sp-top"));
+    heading();
+  });
   document.documentElement.lang = "en"; // gradio takes the browser's
   watch("value", () => {
     if (value()) speak(JSON.parse(value()));

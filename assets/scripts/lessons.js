@@ -116,6 +116,7 @@ class Lessons {
   go(at) {
     this.at = at;
     this.said.textContent = "";
+    if (this.step) openTabOf(this.step.point);
     this.draw();
     this.text.scrollTop = 0;
     if (at === null || at[1] === 0) this.title.focus({ preventScroll: true });
@@ -232,6 +233,13 @@ class Lessons {
     const [top, bottom] = atFoot ? [0, window.innerHeight - height] : [height, window.innerHeight];
     if (rest.length) bring(rest, window, top, bottom);
   }
+}
+
+// The tab that holds what is pointed at, where another one is open.
+function openTabOf(selectors) {
+  const tabs = selectors.map((s) => document.querySelector(s)?.closest("[role=tabpanel]")).filter(Boolean);
+  if (!tabs.length || tabs.some((tab) => tab.getClientRects().length)) return;
+  document.querySelector(`[role=tab][aria-controls="${tabs[0].id}"]`)?.click();
 }
 
 // The part that a selector names; where the controls are folded away, what unfolds them.

@@ -14,6 +14,7 @@ const PLACEHOLDERS = [
 ];
 const TITLES = ["Plain decoding", "Speculative decoding"];
 const ROUNDING = 0.5; // logits of some tens are 0.125 apart in bfloat16
+const FEW_ROUNDS = 5;
 const STATUS_PAUSE = 1000; // ms, while models are being loaded
 
 class LiveView {
@@ -132,6 +133,7 @@ class LiveView {
     this.nameMachine(machine ?? "");
     this.player.load(steps);
     this.charts.drawAll().then(() => this.root.classList.add("sp-drawn"));
+    this.root.scrollIntoView({ block: "nearest" });
     return true;
   }
 
@@ -229,6 +231,7 @@ class LiveView {
       lane.append(message.rounds.filter((round) => round[0] === i));
       lane.numbers(message.clocks[i]);
     });
+    this.done = message.done ?? false;
     this.showNumbers(message.numbers);
     this.tv = message.numbers.tv ?? null;
     if (this.tv !== null) this.active.at(-1).showLossy(this.tv);
@@ -243,8 +246,12 @@ class LiveView {
     this.numbers = n;
     const measured = n.measured_speedup ?? null;
     const predicted = n.predicted_speedup ?? null;
-    const shown = measured ?? predicted;
-    const kind = shown === null && n.emitted ? t("not defined") : speedupKind(measured, predicted);
+    // The quotient of a few rounds is noise: it is no headline while more are to come.
+    const few = measured !== null && !this.done && n.emitted / n.tokens_per_pass < FEW_ROUNDS;
+    const shown = few ? null : (measured ?? predicted);
+    const kind = few
+      ? t("measured after {n} rounds", { n: FEW_ROUNDS })
+      : shown === null && n.emitted ? t("not defined") : speedupKind(measured, predicted);
     this.cell("speedup", shown === null ? "–" : `${number(shown, 2)}×`, kind);
     this.explainSpeedup(measured, predicted);
     const rate = n.acceptance_rate ?? null;
@@ -375,7 +382,7 @@ class LiveView {
   async watchMachine() {
     for (;;) {
       const { text, machine, ready } = await this.server.machine_status(null);
-      if (this.run !== null) return;
+      if (this.run !== null || this.replaying) return;
       this.nameMachine(machine);
       this.say(() => tell(text));
       if (ready) return;

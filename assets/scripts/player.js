@@ -222,7 +222,7 @@ export class Player {
     step.disabled = this.whole && this.at === this.steps.length;
     scrub.max = String(this.steps.length);
     scrub.value = String(this.at);
-    const text = some ? `${this.at} / ${this.steps.length}` : "";
+    const text = this.wanted ? t("waiting") : some ? `${this.at} / ${this.steps.length}` : "";
     if (place.textContent !== text) place.textContent = text;
     scrub.setAttribute("aria-valuetext", t("{at} of {all} rounds shown", { at: this.at, all: this.steps.length }));
   }

@@ -1,7 +1,7 @@
 // The tab Reckon: puts what the server reckoned into the page. All numbers and texts come with the value; this script
 // knows the figures' colours and where things stand.
 
-import { t } from "./words.js";
+import { t, tell } from "./words.js";
 
 const PAPER = "https://arxiv.org/abs/2211.17192";
 const WIDTHS = [860, 700, 420]; // px of the tab, below which things stand in fewer columns
@@ -32,7 +32,7 @@ class Reckoning {
     if (!text) return;
     const value = JSON.parse(text);
     const problem = value.error ?? value.problem;
-    put(this.found(".sp-reckon-error"), problem);
+    put(this.found(".sp-reckon-error"), problem && tell(problem));
     this.root.classList.toggle("sp-wrong-value", Boolean(value.error));
     if (value.error) return; // what is drawn stays
     this.value = value;

@@ -23,10 +23,13 @@ export function tell(sentence) {
   }
   for (const { template, names, pattern } of patterns()) {
     const found = pattern.exec(sentence);
-    if (found) return t(template, Object.fromEntries(names.map((name, i) => [name, t(found[i + 1])])));
+    if (found) return t(template, Object.fromEntries(names.map((name, i) => [name, valueOf(found[i + 1])])));
   }
   return sentence;
 }
+
+// A value inside a sentence: what is quoted is somebody's own.
+const valueOf = (value) => (/^['"“]/.test(value) ? value : tell(value));
 
 // Those with most words of their own first.
 function patterns() {
@@ -37,7 +40,7 @@ function patterns() {
     compiled.set(all, templates.sort((a, b) => own(b) - own(a)).map((template) => {
       const parts = template.split(/\{(\w+)\}/);
       const literal = parts.filter((_, i) => i % 2 === 0).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-      return { template, names: parts.filter((_, i) => i % 2), pattern: new RegExp(`^${literal.join("(.+?)")}$`, "s") };
+      return { template, names: parts.filter((_, i) => i % 2), pattern: new RegExp(`^${literal.join("(.*?)")}$`, "s") };
     }));
   }
   return compiled.get(all);

@@ -44,7 +44,7 @@ from playground.ui.form import Form, with_label
 from playground.ui.runs import Runs
 from playground.ui.warmup import machine
 from playground.view import dump
-from playground.words import say
+from playground.words import say, translate_sentence
 from strategies import STRATEGIES
 
 MESSAGE_SECONDS = 0.25
@@ -349,7 +349,9 @@ def summary(session: Session) -> dict[str, Any]:
     rows: dict[Combination, tuple[int, dict[str, Estimate | None]]]
     rows = {way: (0, dict.fromkeys(SHOWN)) for way in (PLAIN, *ways)} if ways else {}
     rows.update((way, (n, row)) for way, n, row in table(results))
-    reasons = dict.fromkeys((_named(s, session), s.reason) for s in session.skipped)
+    reasons = dict.fromkeys(
+        (_named(s, session), translate_sentence(session.language, s.reason)) for s in session.skipped
+    )
     return {
         "rows": [
             {**_way(way, session), "n": n, "cells": {name: _cell(e) for name, e in row.items()}}

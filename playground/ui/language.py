@@ -64,12 +64,17 @@ def speak_everywhere(demo: gr.Blocks, language: gr.Dropdown, picked: gr.Dropdown
         return [code, dump({"language": code, "texts": dictionary(code)}), *said]
 
     def greet(first: str, request: gr.Request, *held: Any) -> list[Any]:
-        code = best(f"{first},{request.headers.get('accept-language', '')}")
+        code = chosen(first, request.headers.get("accept-language", ""))
         return [gr.skip()] * len(outputs) if code == ENGLISH else speak(code, *held)
 
     private: dict[str, Any] = {"queue": False, "api_visibility": "private", "show_progress": "hidden"}
     demo.load(greet, [wanted, *valued], outputs, js=_WANTED, **private)
     language.input(speak, [language, *valued], outputs, js=_CHOSEN, **private)
+
+
+def chosen(first: str, accepted: str) -> str:
+    """The first known code of `first`, codes with commas between them; or what an Accept-Language header wants."""
+    return next((code for code in first.split(",") if code in languages()), best(accepted))
 
 
 def speeches(picked: gr.Dropdown, fields: dict[str, Any]) -> dict[int, Speech]:

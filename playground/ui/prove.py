@@ -19,7 +19,7 @@ from playground.proof_html import empty, picture
 from playground.trace import InvalidRequest
 from playground.ui.form import Form, with_label
 from playground.ui.parts import Page
-from playground.words import ENGLISH, say
+from playground.words import ENGLISH, say, translate_sentence
 
 SHOWN_SECONDS = 0.7  # between two pictures of a proof
 POLL_SECONDS = 0.2
@@ -73,7 +73,7 @@ class Press:
         try:
             self._prove(language)
         except InvalidRequest as error:
-            self.problem = with_label(str(error), self._form)
+            self.problem = translate_sentence(language, with_label(str(error), self._form))
         except Exception as error:  # the page must say that something broke, whatever it was
             log.exception("a proof failed")
             self.problem = say(language, "The proof broke: {error}", error=f"{type(error).__name__}: {error}")
