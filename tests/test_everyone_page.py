@@ -142,7 +142,10 @@ def test_a_switch_says_everything_again_and_keeps_the_run_and_the_settings(open_
     titles = page.eval_on_selector_all("#sp-tabs [role=tab]", "tabs => tabs.map(t => t.innerText.trim())")
     assert open_page.text("h1") == PT["Speculative decoding playground"]
     assert titles == [PT[name] for name in ("Run", "Compare", "Reckon", "Prove it")]
-    assert PT["emitted tokens"] in page.wait_for_selector(".sp-panel .xtitle >> nth=0").text_content()
+    # A plot is drawn anew in its turn.
+    page.wait_for_function(
+        "(text) => document.querySelector('.sp-panel .xtitle')?.textContent === text", arg=PT["emitted tokens"]
+    )
     page.keyboard.press("Escape")
     choose_language(page, "English")
     page.wait_for_function("document.getElementById('sp-run').innerText === 'Run'")

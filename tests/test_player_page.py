@@ -75,6 +75,7 @@ def test_each_press_of_step_shows_one_round_more_with_what_the_other_lane_did(op
 def test_going_back_and_forth_ends_where_the_run_ended(open_page: Visit) -> None:
     page = open_page.page
     open_page.run()
+    assert page.inner_text("[data-player=play]") == "Play again"
     spans, numbers = page.evaluate(SPANS), open_page.text(".sp-strip")
     page.evaluate("window.playground.player.seek(5)")
     assert page.evaluate(SPANS) != spans

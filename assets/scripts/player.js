@@ -63,6 +63,7 @@ export class Player {
   end() {
     this.whole = true;
     if (this.wanted && !this.explaining) this.showUpTo(this.steps.length);
+    if (this.at === this.steps.length) this.playing = this.live = false;
     this.update();
   }
 
