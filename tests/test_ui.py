@@ -255,7 +255,7 @@ def test_every_run_decodes_in_the_one_model_thread(folders: Folders, library: Li
     runs = Runs(library, before=note)
     for name in ("a", "b"):
         messages(runs, form(folders, max_new_tokens=2), name)
-    assert seen == [("models", torch.get_num_threads())] * 2
+    assert seen == [("models", in_model_thread(torch.get_num_threads))] * 2
 
 
 def test_the_model_thread_hands_back_what_its_work_gives_or_raises() -> None:
