@@ -26,7 +26,7 @@ from playground.ui.warmup import machine
 from playground.view import LaneInfo, Spoken, View, dump
 from strategies import strategy
 
-MESSAGE_SECONDS = 0.1
+MESSAGE_SECONDS = 0.2
 BUDGET_SECONDS = 300.0
 KEPT_RUNS = 32
 LONGEST_ID = 64
