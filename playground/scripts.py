@@ -1,5 +1,6 @@
 """The page's scripts and the vendored plotly, as texts. Knows no widget."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ VENDOR = ASSETS / "vendor"
 PLOTLY = VENDOR / "plotly" / "plotly-basic.min.js"
 MODULES = (
     "words.js",
+    "plotly.js",
     "text.js",
     "lane.js",
     "card.js",
@@ -26,3 +28,12 @@ def bundle(modules: Sequence[str] = MODULES) -> str:
     texts = [(SCRIPTS / name).read_text(encoding="utf-8") for name in modules]
     without_imports = [re.sub(r"^import [^;]*;\n", "", text, flags=re.MULTILINE) for text in texts]
     return "\n".join(re.sub(r"^export ", "", text, flags=re.MULTILINE) for text in without_imports)
+
+
+def plotly_url() -> str:
+    """A line of script that defines `plotlyUrl`, where the page finds the vendored plotly."""
+    source = json.dumps(f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}")
+    return (
+        'const plotlyUrl = new URL(`${(window.gradio_config?.root ?? "").replace(/[/]$/, "")}/gradio_api/file=`'
+        f" + {source}, document.baseURI).href;"
+    )

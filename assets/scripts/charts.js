@@ -1,6 +1,7 @@
 // The plots: plotly figures from their skeletons, filled with the numbers of the messages.
 // While a run goes on they take a small, fixed share of the processor; at its end all are drawn.
 
+import { loadPlotly } from "./plotly.js";
 import { t, tell } from "./words.js";
 
 const MOST_POINTS = 300; // of a line; more are thinned out to every second
@@ -27,7 +28,7 @@ export class Charts {
     this.panels.forEach((panel) => watcher.observe(panel));
     new MutationObserver(() => this.redraw()).observe(document.body, { attributeFilter: ["class"] });
     this.costs = []; // ms of each drawing
-    this.loaded = loadScript(plotlyUrl).then(() => this.prepare());
+    this.loaded = loadPlotly(plotlyUrl).then(() => this.prepare());
   }
 
   reset(titles) {
@@ -252,13 +253,3 @@ function dress(figure, style) {
   for (const shape of layout.shapes ?? []) shape.line = { ...shape.line, color: colour("strong-line") };
 }
 
-function loadScript(url) {
-  if (window.Plotly) return Promise.resolve(); // in an exported page
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.onload = resolve;
-    script.onerror = () => reject(new Error(`${url} could not be loaded`));
-    document.head.append(script);
-  });
-}

@@ -1,6 +1,7 @@
 // The tab Compare: progress, a table, a heat map and two plots of what the server measured. Every message says how far
 // the comparison is; results come whole, so that a missed message costs nothing. All texts are written as text.
 
+import { loadPlotly } from "./plotly.js";
 import { t, tell } from "./words.js";
 
 const COLUMNS = [
@@ -30,7 +31,7 @@ class Compare {
     this.asking = false;
     this.build();
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
-    this.loaded = window.Plotly ? Promise.resolve() : load(plotlyUrl);
+    this.loaded = loadPlotly(plotlyUrl);
     this.loaded.then(() => this.draw());
   }
 
@@ -291,14 +292,6 @@ function create(tag, properties, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
-}
-
-function load(url) {
-  return new Promise((resolve, reject) => {
-    const script = Object.assign(document.createElement("script"), { src: url, onload: resolve });
-    script.onerror = () => reject(new Error(`${url} could not be loaded`));
-    document.head.append(script);
-  });
 }
 
 // While this tab is open, Ctrl+Enter starts and Esc stops a comparison, not a run.

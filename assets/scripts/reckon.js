@@ -1,6 +1,7 @@
 // The tab Reckon: puts what the server reckoned into the page. All numbers and texts come with the value; this script
 // knows the figures' colours and where things stand.
 
+import { loadPlotly } from "./plotly.js";
 import { t, tell } from "./words.js";
 
 const PAPER = "https://arxiv.org/abs/2211.17192";
@@ -24,7 +25,7 @@ class Reckoning {
     this.plots = [...root.querySelectorAll(".sp-plot")];
     this.value = null;
     new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["class"] });
-    this.loaded = window.Plotly ? Promise.resolve() : load(plotlyUrl);
+    this.loaded = loadPlotly(plotlyUrl);
     this.loaded.then(() => this.draw());
   }
 
@@ -172,16 +173,6 @@ function made(tag, text, name = "") {
 
 function put(element, text) {
   if (element.textContent !== text) element.textContent = text;
-}
-
-function load(url) {
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.onload = resolve;
-    script.onerror = () => reject(new Error(`${url} could not be loaded`));
-    document.head.append(script);
-  });
 }
 
 const panel = (name) =>

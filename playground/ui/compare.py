@@ -1,6 +1,5 @@
 """The tab Compare: what to measure on which prompts, and the view of what came out."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,10 +7,10 @@ import gradio as gr
 
 from playground.compare_prompts import ALL_KINDS, FILE, KINDS, OPENINGS, PASTED
 from playground.sampling import VERIFIERS
+from playground.scripts import bundle, plotly_url
 from playground.trace import InvalidRequest
 from playground.ui.comparisons import MOST_NEW_TOKENS, Choices, Comparisons, FormOf
 from playground.ui.form import Form
-from playground.ui.live import PLOTLY, bundle
 from playground.ui.parts import Page
 from playground.view import dump
 from strategies import STRATEGIES
@@ -27,8 +26,6 @@ MOST_AT_ONCE = 8
 FIXED = 2  # of page.inputs: the prompt and the baseline, which a comparison has of its own
 
 _MOUNT = """
-const root = (window.gradio_config?.root ?? "").replace(/[/]$/, "");
-const plotlyUrl = new URL(`${root}/gradio_api/file=${PARTS.plotly}`, document.baseURI).href;
 mountCompare(element, { plotlyUrl, server, watch, value: () => props.value });
 """
 
@@ -100,11 +97,10 @@ def _view(comparisons: Comparisons) -> gr.HTML:
     def compare_stop(name: str) -> None:
         comparisons.stop(name)
 
-    parts = {"plotly": f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"}
     return gr.HTML(
         value=None,
         html_template="<div></div>",
-        js_on_load=f"{bundle(('words.js', 'compare.js'))}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
+        js_on_load=f"{bundle(('words.js', 'plotly.js', 'compare.js'))}\n{plotly_url()}\n{_MOUNT}",
         apply_default_css=False,
         server_functions=[compare_latest, compare_file, compare_stop],
         elem_id="sp-compare-view",

@@ -10,8 +10,8 @@ from typing import Any
 import gradio as gr
 from gradio.components.api_component import Api
 
+from playground.scripts import bundle
 from playground.ui.controls import strategy_choices, verifier_info
-from playground.ui.live import bundle
 from playground.ui.presets import preset_choices, preset_info
 from playground.view import dump
 from playground.words import ENGLISH, best, dictionary, languages, say

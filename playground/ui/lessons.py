@@ -11,9 +11,9 @@ from playground.lessons import BadLesson, Lesson, Step, lessons
 from playground.models import Library, Loaded, Progress, layer_count
 from playground.presets import preset
 from playground.sampling import verifier_settings
+from playground.scripts import bundle
 from playground.trace import InvalidRequest
 from playground.ui.form import Form
-from playground.ui.live import bundle
 from playground.ui.parts import Page
 from playground.ui.presets import form_of
 from playground.words import ENGLISH, languages

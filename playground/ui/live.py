@@ -8,14 +8,9 @@ import gradio as gr
 
 from playground.html import live_view
 from playground.plots import skeletons
-from playground.scripts import PLOTLY as PLOTLY  # for whoever else shows plots
-from playground.scripts import SCRIPTS as SCRIPTS
-from playground.scripts import VENDOR
-from playground.scripts import bundle as bundle
+from playground.scripts import VENDOR, bundle, plotly_url
 
 _MOUNT = """
-const root = (window.gradio_config?.root ?? "").replace(/[/]$/, "");
-const plotlyUrl = new URL(`${root}/gradio_api/file=${PARTS.plotly}`, document.baseURI).href;
 mount(element, { ...PARTS, plotlyUrl, server, watch, value: () => props.value });
 """
 
@@ -25,12 +20,11 @@ def live_component(server_functions: list[Callable[..., Any]], **options: Any) -
 
     No subclass: gradio would write a stub file beside this one.
     """
-    plotly = f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"
-    parts = {"html": live_view(), "skeletons": skeletons(), "plotly": plotly}
+    parts = {"html": live_view(), "skeletons": skeletons()}
     return gr.HTML(
         value=None,
         html_template="<div></div>",  # small: gradio evaluates it at every update, the script below once
-        js_on_load=f"{bundle()}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
+        js_on_load=f"{bundle()}\n{plotly_url()}\nconst PARTS = {json.dumps(parts)};\n{_MOUNT}",
         apply_default_css=False,
         server_functions=server_functions,
         **options,

@@ -1,7 +1,5 @@
 """The tab Reckon: sliders for alpha, c, v and K, or the numbers of the last run; what theory makes of them."""
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,16 +9,14 @@ import gradio as gr
 from playground.reckon import MOST_K, OWN, STEP, WHAT_IFS, Measured, Setting, measured, what_if
 from playground.reckon_figures import OVER_C, OVER_K, round_time, speedup_map, speedup_over_k
 from playground.reckon_words import costs_sentence, formulas, sentences, strip
+from playground.scripts import bundle, plotly_url
 from playground.trace import InvalidRequest
-from playground.ui.live import PLOTLY, SCRIPTS
 from playground.ui.parts import Page
 from playground.view import dump
 from playground.words import ENGLISH, say
 
-MODULES = ("words.js", "reckon.js")
+MODULES = ("words.js", "plotly.js", "reckon.js")
 _MOUNT = """
-const root = (window.gradio_config?.root ?? "").replace(/[/]$/, "");
-const plotlyUrl = new URL(`${root}/gradio_api/file=${PLOTLY}`, document.baseURI).href;
 mount(element, { plotlyUrl, watch, value: () => props.value });
 """
 
@@ -52,7 +48,7 @@ def build(page: Page) -> None:
         view = gr.HTML(
             value=reckoning(ENGLISH, start),
             html_template="<div></div>",  # small: gradio evaluates it at every update, the script below once
-            js_on_load=f"{_bundle()}\nconst PLOTLY = {json.dumps(_plotly())};\n{_MOUNT}",
+            js_on_load=f"{bundle(MODULES)}\n{plotly_url()}\n{_MOUNT}",
             apply_default_css=False,
             elem_id="sp-reckon-view",
         )
@@ -146,13 +142,3 @@ def reckoning(language: str, now: Setting, got: Taken | None = None, name: str =
             },
         }
     )  # fmt: skip
-
-
-def _plotly() -> str:
-    return f"{PLOTLY.as_posix()}?v={PLOTLY.stat().st_size}"
-
-
-def _bundle() -> str:
-    texts = [(SCRIPTS / name).read_text(encoding="utf-8") for name in MODULES]
-    without_imports = [re.sub(r"^import [^;]*;\n", "", text, flags=re.MULTILINE) for text in texts]
-    return "\n".join(re.sub(r"^export ", "", text, flags=re.MULTILINE) for text in without_imports)
